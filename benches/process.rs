@@ -1,9 +1,9 @@
-//! Benchmark of whole processes, from a program's spawn to its end, as a pod's start pays for them. Every run gets a new network
-//! namespace, made before the clock starts. The rows of a table take turns, run by run, so that load on the machine affects all
-//! rows alike and medians compare fairly. The result is a Markdown table; a row is one entry in [`tables`]. Memory is the largest
-//! resident set of any process in the row, children included. `BENCH_RUNS` sets the runs of each row, `SIDECAR_INIT` the binary,
-//! `BENCH_BEFORE` another one to run beside it; `BENCH_LOAD=1` keeps every core busy meanwhile. Arguments select rows by a part
-//! of the table's title or the row's name.
+//! Benchmark of whole processes, from spawn to exit, as a pod's start pays for them. Every run gets a new network namespace, made
+//! before the clock starts. The rows of a table take turns, run by run, so that load on the machine affects all rows alike and
+//! medians compare fairly. The result is a Markdown table; a row is one entry in [`tables`]. Memory is the largest resident set
+//! of any process in the row, children included. `BENCH_RUNS` sets each row's runs, `SIDECAR_INIT` the binary, `BENCH_BEFORE`
+//! another binary to run beside it; `BENCH_LOAD=1` keeps every core busy meanwhile. Arguments select rows by a part of the
+//! table's title or the row's name.
 
 use std::env;
 use std::error::Error;
@@ -31,7 +31,7 @@ use nix::sched::{CloneFlags, unshare};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Arguments of the init container of Istio's sidecar injection.
+/// Arguments of Istio's injected init container.
 const INIT_CONTAINER: &[&str] = &[
     "-p",
     "15001",
@@ -186,7 +186,7 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
 }
 
 impl Table {
-    /// Keeps the selected rows and their baselines; all rows without a selection.
+    /// Keeps the selected rows and their baselines; all if none are selected.
     fn keep(&mut self, selected: &[&str]) {
         let title = self.title;
         let is_selected = |name: &str| {
@@ -211,7 +211,7 @@ impl Row {
         Self { baseline: Some(baseline), ..self }
     }
 
-    /// Runs once with all output kept, so that a row that cannot work shows its error.
+    /// Runs once and keeps all output, so that a broken row shows its error.
     fn rehearse(&mut self) -> Outcome<()> {
         in_fresh_namespace(|| self.before.iter_mut().chain(&mut self.timed).try_for_each(succeed))
     }
@@ -303,7 +303,7 @@ fn ratio(row: &Figures, all: &[Figures]) -> String {
         .unwrap_or_default()
 }
 
-/// Runs `work` on a thread in a new network namespace, which programs that it starts inherit.
+/// Runs `work` on a thread in a new network namespace, which its child processes inherit.
 fn in_fresh_namespace<T: Send>(work: impl FnOnce() -> Outcome<T> + Send) -> Outcome<T> {
     let enter_and_work = || {
         unshare(CloneFlags::CLONE_NEWNET)
@@ -362,7 +362,7 @@ fn binary() -> Outcome<PathBuf> {
     if path.is_file() { Ok(path) } else { Err(format!("{} is not built", path.display()).into()) }
 }
 
-/// Kernel, iptables and cores that the figures depend on, in one line.
+/// The figures' conditions in one line: kernel, iptables and cores.
 fn surroundings(runs: usize) -> Outcome<String> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let iptables = stdout_of(&mut program(Path::new("iptables"), &["--version"]))?;

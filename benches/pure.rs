@@ -1,5 +1,5 @@
 //! Benchmark of the work between the arguments and the first system call: configuration, policy, render, parse and plan, for a
-//! pod without options, for the usual init container and for lists of thousands; and of lint before apply, with short lists.
+//! pod without options, the usual init container and lists of thousands of entries; also of lint before apply, with short lists.
 
 use diagnose::lint;
 use divan::{Bencher, black_box};
@@ -19,7 +19,7 @@ enum Pod {
     Default,
     InitContainer,
     Networks,
-    /// 5,000 excluded ports, no two of which touch.
+    /// 5,000 excluded ports, no two of them adjacent.
     Ports,
 }
 

@@ -8,7 +8,7 @@ use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, subscribe
 
 pub(crate) struct Log<W> {
     pub(crate) level: LevelFilter,
-    /// A target has the level of its longest scope prefix; the later of two equal scopes counts.
+    /// A target has the level of its longest scope prefix; the later of equal scopes wins.
     pub(crate) scopes: Vec<(String, LevelFilter)>,
     pub(crate) write: W,
 }

@@ -66,8 +66,8 @@ mod oracle;
 
 mod sessions;
 
-/// Several programs in one network namespace: no rules are set beside another's capture, one replaces another without a moment
-/// without capture, and each is removed separately.
+/// Several programs in one network namespace: none sets rules while another captures, a replacement never interrupts capture, and
+/// each is removed separately.
 mod takeover {
     mod inherited;
     mod killed;

@@ -1,11 +1,11 @@
-//! Another build of the program, such as the previous release, as a row beside each row of the current one.
+//! Adds a row with another build, such as the previous release, beside each row of the current build.
 
 use super::{Outcome, Row, Table};
 use std::{env, path::Path, process::Command};
 
 const VARIABLE: &str = "BENCH_BEFORE";
 
-/// Gives each row that runs `binary` a twin with the other build; both take turns like all rows of a table.
+/// Adds a row with the other build after each row that runs `binary`; both take turns like all rows.
 pub(super) fn add_to(table: &mut Table, binary: &Path) -> Outcome<()> {
     let Some(before) = env::var_os(VARIABLE) else { return Ok(()) };
     let before = Path::new(&before);

@@ -1,6 +1,6 @@
 //! Benchmark of a captured TCP connection's handshake, with lists of several lengths. Every case keeps its namespace for the
-//! whole measurement, and cases take turns. The connection goes to a port that no list names, so that it passes all rules to a
-//! listener in the same namespace; without rules it reaches it directly. A reset ends it, which leaves no state for the next one.
+//! whole measurement, and cases take turns. The connection goes to a port on no list, so it passes all rules to a listener in the
+//! same namespace; without rules, it reaches the listener directly. A reset ends it and leaves no state for the next connection.
 
 use super::nftables::ports;
 use super::{Outcome, in_fresh_namespace, program, stdout_of, succeed};

@@ -1,11 +1,11 @@
 //! Guards: rules that keep two captures from taking the same packet while one replaces the other.
 //!
-//! TPROXY hands a packet to a socket and marks it; the packet goes on unchanged. `REDIRECT` after it would rewrite the
-//! destination: if the last connection from that port is still in TIME_WAIT under the new one, the kernel refuses a second entry
-//! (`inet_ehash_insert`). TPROXY rules in other tables would treat the mark as the packet's original one and save it for its
+//! TPROXY hands a packet to a socket and marks it; the packet goes on unchanged. A later `REDIRECT` would rewrite the
+//! destination: if the port's last connection is still in TIME_WAIT under the new destination, the kernel refuses a second entry
+//! (`inet_ehash_insert`). TPROXY rules in other tables would treat the mark as the packet's original one and save it for the
 //! connection, whose replies are then routed back to the pod. So a guard precedes our rules in PREROUTING and lets marked packets
-//! pass. It matches nothing while only one capture is installed: packets from other hosts have no mark, those on `lo` are exempt
-//! where marks are saved, and the pod's connections to itself don't meet `nat` twice.
+//! pass. It matches nothing while only one capture is installed: packets from other hosts have no mark, packets on `lo` are
+//! exempt where marks are saved, and the pod's connections to itself don't meet `nat` twice.
 
 use crate::{
     Chain, Hook, InterfaceName, ListedRule, Mark, Match, Negatable, Ownership, Protocol, Rule, State, Table,
@@ -22,7 +22,7 @@ pub fn marks(state: &State) -> BTreeSet<Mark> {
     lines.filter_map(mark).collect()
 }
 
-/// Adds guards before the owner's rules in PREROUTING of a table, if any. The state is the owner's part of the tables.
+/// Adds guards before the owner's rules in a table's PREROUTING, if any. `state` is the owner's part of the tables.
 #[must_use]
 pub fn guarded(mut state: State, table: Table, marks: &BTreeSet<Mark>, owner: &Ownership) -> State {
     let chains = state.tables.get_mut(&table);

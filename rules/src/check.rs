@@ -25,16 +25,16 @@ pub enum Fault {
     TargetOutOfPlace,
     #[error("an address of the other family")]
     WrongFamily,
-    /// Outside of the network of all addresses: the nft variant of iptables turns it into a rule that the kernel refuses.
-    #[error("no address lies outside of the network of all addresses")]
+    /// An address outside the network of all addresses: iptables-nft turns this into a rule that the kernel refuses.
+    #[error("no address lies outside the network of all addresses")]
     NoAddress,
     /// A port without `-p tcp` or `-p udp` before it; iptables reads from the left.
-    #[error("ports need exactly one protocol, before them")]
+    #[error("ports need exactly one protocol before them")]
     PortsWithoutProtocol,
     /// A single port after `-m multiport`: there iptables reads `--dport` as short for that module's `--dports`.
     #[error("a single port after a list of ports, which iptables parses as another list")]
     PortBehindList,
-    /// Both modules have an option `--mark`, and iptables attributes the third one to the second module again.
+    /// Both modules have a `--mark` option, and iptables gives the third `--mark` to the second module again.
     #[error("packet marks and connection marks alternate; all of one kind must be adjacent")]
     MarksInTurns,
     #[error("the same condition twice")]
@@ -46,7 +46,7 @@ pub enum Fault {
     NoSuchPosition,
     #[error("the chain reaches itself")]
     Loop,
-    #[error("neither jumps to a chain of the owner nor has its comment")]
+    #[error("neither jumps to the owner's chains nor has the owner's comment")]
     RuleNotOwned,
     #[error("the report's prefix is longer than 63 bytes")]
     PrefixTooLong,

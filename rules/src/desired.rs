@@ -1,4 +1,4 @@
-//! A policy's demands on a network namespace, as an engine needs them, independent of their origin.
+//! A policy's requirements for a network namespace, independent of their origin.
 
 use crate::{Checked, Family, Ownership, Zone, nft, routing::Object};
 use std::{collections::BTreeSet, net::IpAddr};
@@ -53,7 +53,7 @@ pub struct StaleFlows {
 }
 
 impl StaleFlows {
-    /// True if conntrack has to forget a flow. Not for one that NAT has rewritten: its entry translates the replies.
+    /// True if conntrack has to forget a flow; false if NAT has rewritten the flow: its entry translates the replies.
     pub fn includes(&self, destination: IpAddr, port: u16, zone: u16) -> bool {
         let captured =
             self.destinations.as_ref().is_none_or(|destinations| destinations.contains(&destination));

@@ -1,5 +1,5 @@
 //! Differences between live and desired rules, chain by chain. None if a plan ([`crate::plan`]) would be empty, or only replace
-//! rules with equivalent ones of ours.
+//! rules with our equivalents.
 
 use crate::{
     Chain, ChainName, ListedRule, Match, Negatable, Ownership, PortRange, Protocol, Rule, State, Table,
@@ -42,7 +42,7 @@ pub enum Reason {
     Extra,
     Moved,
     Changed,
-    /// Not ours, precedes a rule of ours, and may decide about packets.
+    /// A foreign rule that precedes ours and may decide about packets.
     ForeignBefore,
 }
 
@@ -171,7 +171,7 @@ pub fn compare<T: Clone + Ord>(live: &[T], desired: &[T]) -> Vec<Compared<T>> {
     compared.map(|compared| compared.with_line(lines[compared.line].clone())).collect()
 }
 
-/// [`compare`] for lines by number, so that the generic code is in the binary once.
+/// [`compare`] on line numbers, so that the binary has the generic code once.
 fn compare_numbers(live: &[usize], desired: &[usize]) -> Vec<Compared<usize>> {
     let mut surplus: BTreeMap<usize, isize> = BTreeMap::new();
     live.iter().for_each(|line| *surplus.entry(*line).or_default() += 1);
@@ -198,8 +198,8 @@ fn compare_numbers(live: &[usize], desired: &[usize]) -> Vec<Compared<usize>> {
     lines
 }
 
-/// True if single-port rules are equivalent to desired rules with port lists. In a run (consecutive rules with a condition on the
-/// port), a packet meets only its own port's rules: two runs are equivalent if they have the same rules for every port.
+/// True if single-port rules are equivalent to desired rules with port lists. In a run (consecutive rules with a port condition),
+/// a packet meets only its own port's rules: two runs are equivalent if they have the same rules for every port.
 pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> bool {
     let takes_list = |line: &ListedRule| {
         let is_list = |m: &Match| matches!(m, Match::DestinationPorts(Negatable::Is(_)));
@@ -211,7 +211,7 @@ pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> boo
 #[derive(PartialEq, Eq)]
 enum Part<'a> {
     Others(&'a [ListedRule]),
-    /// From each of these ports up to the next one: the rules in order, without their condition on the port.
+    /// The rules from each of these ports up to the next, in order and without their port condition.
     Run(Vec<(u32, Vec<Rule>)>),
 }
 
@@ -235,7 +235,7 @@ fn for_ports(line: &ListedRule) -> Option<(&[PortRange], Rule)> {
                 continue;
             }
         };
-        // Two conditions on ports must both hold, unlike a list.
+        // Two port conditions must both hold, unlike a list.
         if ports.replace(ranges).is_some() {
             return None;
         }
@@ -244,7 +244,7 @@ fn for_ports(line: &ListedRule) -> Option<(&[PortRange], Rule)> {
 }
 
 fn by_port(run: &[(&[PortRange], Rule)]) -> Vec<(u32, Vec<Rule>)> {
-    // Rules that start and stop to match at each port; matching rules carry over to the next one.
+    // Rules that start or stop matching at each port; matching rules carry over to the next port.
     let mut changes: BTreeMap<u32, Vec<(usize, i32)>> = BTreeMap::new();
     for (index, (ranges, _)) in run.iter().enumerate() {
         for range in *ranges {

@@ -1,6 +1,5 @@
-//! Conditions of rules: a packet's field lies in a set of numbers, or outside of it. All knowledge of fields is here. The
-//! shortening of rules (`nft::compact`) relies on the algebra of conditions (implication, contradiction), which may miss one of
-//! either but never reports a wrong one.
+//! Rule conditions: a packet's field lies in a set of numbers, or outside it. All knowledge of fields is here. Shortening rules
+//! (`nft::compact`) relies on the algebra of conditions, which may miss implications and contradictions but never invents one.
 
 pub use crate::intervals::{Interval, Intervals};
 
@@ -18,14 +17,14 @@ pub enum Field {
     Protocol,
     SourcePort,
     DestinationPort,
-    /// User of the process that created the socket. A packet without a socket has none, so our rules never negate it.
+    /// User of the process that created the packet's socket, if any. Our nf_tables rules never negate this field.
     Uid,
-    /// Group of the process that created the socket. As with [`Field::Uid`], a packet may have none.
+    /// Group of the process that created the packet's socket, if any.
     Gid,
     ConnState,
-    /// Bits of this mask in its mark.
+    /// The packet mark's bits in this mask.
     Mark(u32),
-    /// Bits of this mask in its connection's mark.
+    /// The connection mark's bits in this mask.
     Connmark(u32),
 }
 
@@ -97,7 +96,7 @@ impl Field {
         }
     }
 
-    /// True if its value may change once these are written.
+    /// True if these writes may change the field's value.
     pub fn depends_on(self, written: WriteSet) -> bool {
         match self {
             Self::Mark(_) => written.mark,
@@ -108,7 +107,7 @@ impl Field {
     }
 }
 
-/// The kernel's number of a family (`NFPROTO_IPV4`, `NFPROTO_IPV6` in `linux/netfilter.h`).
+/// The kernel's number for a family (`NFPROTO_IPV4`, `NFPROTO_IPV6` in `linux/netfilter.h`).
 pub const fn family_number(family: Family) -> u8 {
     match family {
         Family::V4 => 2,
@@ -137,7 +136,7 @@ pub const fn state_bit(state: ConnState) -> u8 {
 /// Bit of a packet that conntrack does not track (`NF_CT_STATE_UNTRACKED_BIT`).
 pub const UNTRACKED_BIT: u8 = 6;
 
-/// Name of one interface as a number: 16 bytes, the first the most significant.
+/// An interface name as a number: 16 bytes, the most significant first.
 pub fn interface_number(name: &str) -> u128 {
     padded(name, 0)
 }
@@ -179,14 +178,14 @@ impl Condition {
         self.values.meets(&Intervals::one(value)) != self.negated
     }
 
-    /// The result for every value, if it is constant: even an unknown address lies in the network of all.
+    /// The result for every value, if constant: even an unknown address lies in the network of all addresses.
     pub(crate) fn constant_answer(&self) -> Option<bool> {
         let kind = self.field.data_type();
         let is_whole = |values: &Intervals| values.single() == Some(Interval { first: 0, last: kind.max() });
         (kind.has_ranges() && is_whole(&self.values.joined())).then_some(!self.negated)
     }
 
-    /// False if a packet may fail both: one without a connection has no connection mark (`nft_ct_get_eval`).
+    /// False if packets may fail both: without a connection, there is no connection mark (`nft_ct_get_eval`).
     pub(crate) fn has_opposite(&self) -> bool {
         !matches!(self.field, Field::Connmark(_))
     }
@@ -204,7 +203,7 @@ impl Condition {
         self.lies_in(other, !other.negated)
     }
 
-    /// True if every value that it admits is among the other's, or, negated, is not.
+    /// True if all values admitted by `self` are among `other`'s, or none if `negated`.
     fn lies_in(&self, other: &Self, negated: bool) -> bool {
         self.field == other.field
             && match (self.negated, negated) {
@@ -216,7 +215,7 @@ impl Condition {
     }
 }
 
-/// Types of values: numbers of a fixed width, to the kernel as to the rules.
+/// Types of values: fixed-width numbers, in the kernel and in the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DataType {
     InterfaceName,
@@ -231,7 +230,7 @@ pub enum DataType {
 }
 
 impl DataType {
-    /// Name, number, width and [`DataType::is_host_order`]; the numbers are those of `enum datatypes` in `nft`'s `datatype.h`.
+    /// Name, number, width and [`DataType::is_host_order`]; the numbers are from `enum datatypes` in `nft`'s `datatype.h`.
     const fn row(self) -> (&'static str, u32, usize, bool) {
         match self {
             Self::Family => ("nf_proto", 2, 1, false),
@@ -259,7 +258,7 @@ impl DataType {
         self.row().2
     }
 
-    /// Registers hold the kernel's own numbers in this machine's byte order; all others have their most significant byte first.
+    /// True for the kernel's own numbers, in host byte order; other values have their most significant byte first.
     pub fn is_host_order(self) -> bool {
         self.row().3
     }
@@ -273,7 +272,7 @@ impl DataType {
         matches!(self, Self::Address(_) | Self::Port)
     }
 
-    /// Value in the form of registers and sets; where ranges are compared (`is_ordered`), the most significant byte first.
+    /// Encodes a value for registers and sets; for comparing ranges (`is_ordered`), the most significant byte first.
     pub fn encode(self, value: u128, is_ordered: bool) -> Vec<u8> {
         self.key(value, is_ordered)[..self.width()].to_vec()
     }
@@ -287,7 +286,7 @@ impl DataType {
         key
     }
 
-    /// Value encoded in these bytes by [`DataType::encode`], or in a prefix of them.
+    /// Decodes a value from bytes of [`DataType::encode`], or from a prefix.
     pub fn decode(self, bytes: &[u8], is_ordered: bool) -> u128 {
         let digit = |number: u128, byte: &u8| number << 8 | u128::from(*byte);
         match self.is_reversed(is_ordered) {

@@ -1,8 +1,8 @@
-//! Points where the kernel calls rules: the hooks of a packet's path, and the tables of iptables with chains there.
+//! Points where the kernel calls rules: the hooks on a packet's path, and the iptables tables with chains there.
 
 use std::fmt;
 
-/// A table of iptables, in the order in which a hook calls them (priorities -300 to 50 in `linux/netfilter_ipv4.h`).
+/// iptables tables, in the order in which a hook calls them (priorities -300 to 50 in `linux/netfilter_ipv4.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// Before conntrack.

@@ -1,8 +1,8 @@
 //! Leftovers of the mesh's own program, such as `istio-iptables`, in base chains and in routing: rules, policy rules, routes and
-//! addresses without a comment and so without a marked owner. That program is the predecessor here: ours takes over its objects.
+//! addresses without a comment that marks an owner. That program is the predecessor here: ours takes over its objects.
 //!
-//! A part that is proven to be the predecessor's is inherited: a change replaces it, cleaning removes it. One that only resembles
-//! it may belong to any program: it is doubtful, is kept, and is reported.
+//! A part proven to be the predecessor's is inherited: a change replaces it, and cleaning removes it. A part that only resembles
+//! the predecessor's may belong to any program: it is doubtful, kept, and reported.
 
 use crate::routing::{Object, RoutingEntry};
 use crate::{
@@ -30,7 +30,7 @@ pub fn mark_inherited(state: &mut State, owner: &Ownership) {
 
 type RulePosition = (Hook, usize);
 
-/// Each proof relies on those before it.
+/// Each proof relies on the earlier ones.
 struct Claims<'a> {
     state: &'a State,
     table: Table,
@@ -58,11 +58,11 @@ fn inherited_positions(
     if !was_captured || claims.has_comment_of_owner() {
         return claims.claimed;
     }
-    // Third: the form is common, but a program captures in this table, and it was not the owner.
+    // Third: the form is common, but a program other than the owner captures in this table.
     claims.claim(Proof::Table);
     // Fourth: any program may write the form, but the rule is where the predecessor inserts it.
     let is_proven_by_position = claims.claim_by_position();
-    // Fifth: it is at the head of a chain that is the predecessor's.
+    // Fifth: the rule is at the head of the predecessor's chain.
     claims.claim_heads(is_proven_by_position || is_inherited_in_part(state));
     claims.claimed
 }
@@ -113,8 +113,8 @@ impl<'a> Claims<'a> {
         is_any
     }
 
-    /// The predecessor's rules for interfaces precede its jumps, except those for virtual machines' interfaces. In a table
-    /// written by the owner, its jumps precede the rules of other programs.
+    /// The predecessor's interface rules precede its jumps, except rules for virtual machines' interfaces. In a table written by
+    /// the owner, the owner's jumps precede other programs' rules.
     fn precedes_owned(&self, rule: &Candidate<'_>) -> bool {
         let is_owned = |(index, line): (usize, &ListedRule)| {
             line.belongs_to(self.owner) || self.claimed.contains(&(rule.hook, index))
@@ -122,7 +122,7 @@ impl<'a> Claims<'a> {
         self.lines(rule).skip(rule.index + 1).any(is_owned)
     }
 
-    /// An excluded interface has a rule in each direction; an outbound one alone may be any program's.
+    /// An excluded interface has a rule in each direction; an outbound rule alone may be any program's.
     fn is_outbound_of_pair(&self, rule: &Candidate<'_>) -> bool {
         self.precedes_owned(rule) && self.twin(rule, Field::InInterface).is_some()
     }
@@ -138,9 +138,9 @@ impl<'a> Claims<'a> {
         self.lines(rule).any(|(_, line)| line.belongs_to(self.owner) && is_same(line))
     }
 
-    /// Claims the predecessor's rules for virtual machines' interfaces, at the head of their chain. In a table that is not proven
-    /// to be its own, they are identified by the rules after them, which capture the machines' traffic. If no network is
-    /// captured, there are no such rules, and the chain holds nothing else of the owner.
+    /// Claims the predecessor's rules for virtual machines' interfaces, at the head of their chain. In a table not proven to be
+    /// the predecessor's, claims them only if no network is captured and the chain holds nothing else of the owner: otherwise,
+    /// rules that capture the machines' traffic would follow.
     fn claim_heads(&mut self, is_its_table: bool) {
         let captures_networks = captures_networks(self.state, self.table, self.owner);
         for (hook, lines) in self.base_chains() {
@@ -163,7 +163,7 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// True if a jump without a destination port leads from the owner's chains to a redirect without one.
+/// True if a jump for all ports leads from the owner's chains to a redirect for all ports.
 fn captures_networks(state: &State, table: Table, owner: &Ownership) -> bool {
     let redirects = |line: &ListedRule| matches!(target_for_all_ports(line), Some(Target::Redirect(_)));
     let captures = |line: &ListedRule| match target_for_all_ports(line) {
@@ -250,14 +250,14 @@ fn candidates<'a>(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     marks: BTreeSet<u32>,
-    /// By either: the tables of IPv6 hold the owner's chains.
+    /// True if IPv6 tables hold the owner's or predecessor's chains.
     captures_ipv6: bool,
     inherited: bool,
     owned: bool,
 }
 
 impl Evidence {
-    /// Evidence from the states, the predecessor's nf_tables tables, which are for both families, and the owner's other objects.
+    /// Evidence from the states, the predecessor's nf_tables tables (for both families) and the owner's other objects.
     pub fn of<'a>(
         states: impl Iterator<Item = (Family, &'a State)>,
         owner: &Ownership,
@@ -292,7 +292,7 @@ impl Evidence {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inheritance {
     pub inherited: BTreeSet<RoutingEntry>,
-    /// Objects of the other owners that it shares chains with, by their protocols.
+    /// Objects of other owners that share its chains, found by protocol.
     pub joined: BTreeSet<RoutingEntry>,
     pub doubtful: BTreeSet<RoutingEntry>,
 }
@@ -333,7 +333,7 @@ pub fn classify_routing(
             {
                 found.inherited.insert(entry);
             } else if exists(Object::Route { family, table }) {
-                // Together they are the usual setup for TPROXY.
+                // Together they are the usual TPROXY setup.
                 found.doubtful.insert(entry);
             }
         }

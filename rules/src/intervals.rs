@@ -20,7 +20,7 @@ impl Interval {
         self.first == self.last
     }
 
-    /// Number of leading bits, of `bits`, that all its numbers share, if it holds every number with these.
+    /// Length of the prefix that covers exactly this range of `bits`-bit numbers, if there is one.
     pub fn prefix_length(self, bits: u8) -> Option<u8> {
         let free = u128::BITS - (self.first ^ self.last).leading_zeros();
         let host = 1u128.checked_shl(free).map_or(u128::MAX, |size| size - 1);
@@ -129,7 +129,7 @@ impl Intervals {
         few.ranges().iter().flat_map(both).collect()
     }
 
-    /// True if each range lies in one of the other's; may be false if only several adjacent ones cover a range.
+    /// True if each range lies in a single range of `other`; ranges covered by several adjacent ones don't count.
     pub fn within(&self, other: &Self) -> bool {
         self.ranges().iter().all(|interval| {
             let at = other.ranges().partition_point(|o| o.last < interval.first);
@@ -146,7 +146,7 @@ impl Intervals {
         })
     }
 
-    /// True or false if all or none of the numbers are among the other's; `None` if only some are.
+    /// True if all numbers are among the other's, false if none, `None` if only some.
     pub(crate) fn all_among(&self, other: &Self) -> Option<bool> {
         if self.meets(other) { self.within(other).then_some(true) } else { Some(false) }
     }
@@ -179,7 +179,7 @@ impl FromIterator<Interval> for Intervals {
     fn from_iter<I: IntoIterator<Item = Interval>>(intervals: I) -> Self {
         let mut intervals: Vec<Interval> = intervals.into_iter().collect();
         if !intervals.is_sorted() {
-            // The stable sort merges sorted runs, of which unions consist.
+            // Unions consist of sorted runs, which the stable sort merges.
             intervals.sort();
         }
         intervals.dedup_by(|next, before| {
@@ -218,7 +218,7 @@ impl Ord for Intervals {
     }
 }
 
-/// Counts work, for tests that it is linear in the length of lists.
+/// Counts steps, for tests that work is linear in list length.
 #[cfg(test)]
 pub(crate) mod steps {
     use std::cell::Cell;

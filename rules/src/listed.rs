@@ -1,5 +1,5 @@
-//! Rules in a chain, ours or foreign, with partial knowledge. A packet whose address does not match skips a foreign rule, even
-//! with other conditions unknown. So it keeps each condition as known or as unknown, and never as an approximation.
+//! Rules in a chain, ours or foreign, possibly known only in part. A packet whose address does not match skips a foreign rule
+//! even if other conditions are unknown, so each condition is kept as known or unknown, never approximated.
 
 use crate::field::{self, Field};
 use crate::{ChainName, Match, Negatable, Ownership, PortRange, Protocol, Rule, Target, WriteSet};
@@ -20,7 +20,7 @@ pub struct Foreign {
     pub conditions: Vec<ListedCondition>,
     pub action: Action,
     pub comment: Option<String>,
-    /// Made by the owner's predecessor, as [`ListedRule::Inherited`].
+    /// Made by the owner's predecessor, like [`ListedRule::Inherited`].
     pub is_inherited: bool,
 }
 
@@ -38,11 +38,11 @@ pub enum ListedCondition {
     /// `-m addrtype --dst-type LOCAL`: the destination is an address of this machine.
     DestinationLocal(Negatable<()>),
     TcpFlags {
-        /// Result for a segment with SYN alone, which starts a connection; for others it is unknown.
+        /// Result for a segment with SYN alone, which starts a connection; unknown for other segments.
         matches_syn: bool,
         text: String,
     },
-    /// Condition of nf_tables: a field has one of these values.
+    /// An nf_tables condition: a field has one of these values.
     Nft(field::Condition),
     Always(String),
     Unknown(String),
@@ -51,14 +51,14 @@ pub enum ListedCondition {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     Target(Target),
-    /// `-g`: on to a chain whose end is the end of the calling chain too.
+    /// `-g`: continues in a chain whose end also ends the calling chain.
     Goto(ChainName),
-    /// `jump` of nf_tables, or `goto`, which does not return: to a chain of any name.
+    /// nf_tables `jump`, or `goto`, which does not return, to a chain of any name.
     Call {
         chain: String,
         returns: bool,
     },
-    /// No effect on a packet's way: no target at all, `LOG`, `TCPMSS`, ...
+    /// No effect on a packet's path: no target at all, `LOG`, `TCPMSS`, ...
     Continue(String),
     /// `REJECT`: drops the packet and sends an error.
     Reject,
@@ -72,7 +72,7 @@ pub enum Action {
     Source(String),
     /// `NOTRACK`: conntrack, and with it `nat`, never sees the packet.
     Notrack,
-    /// Change of marks that is not modelled.
+    /// A mark change that is not modelled.
     UnknownMark(String),
     /// Target with a zone that the model can't express, such as one for a single direction.
     UnknownZone(String),
@@ -80,7 +80,7 @@ pub enum Action {
 }
 
 impl ListedRule {
-    /// True if a rule in a chain of another owner is the owner's anyway.
+    /// True if a rule is the owner's even in another owner's chain.
     pub fn belongs_to(&self, owner: &Ownership) -> bool {
         match self {
             Self::Typed(rule) => owner.owns_rule(rule),
@@ -97,7 +97,7 @@ impl ListedRule {
         matches!(self, Self::Inherited(_) | Self::Foreign(Foreign { is_inherited: true, .. }))
     }
 
-    /// True for the desired rule, and for an inherited one that only lacks the owner's comment.
+    /// True for the desired rule, and for an inherited rule that only lacks the owner's comment.
     pub fn serves_as(&self, desired: &Self) -> bool {
         match (self, desired) {
             (Self::Inherited(rule), Self::Typed(desired)) => {
@@ -134,7 +134,7 @@ impl ListedRule {
 }
 
 impl ListedCondition {
-    /// The field that it matches; `None` if it has none or an unknown one.
+    /// The matched field; `None` if there is none or it is unknown.
     pub fn field(&self) -> Option<Field> {
         match self {
             Self::Known(known) => known.field(),
@@ -151,7 +151,7 @@ impl ListedCondition {
 }
 
 impl Action {
-    /// Ports of this machine to which it sends packets of OUTPUT: there, DNAT to loopback equals REDIRECT (`nf_nat_redirect.c`).
+    /// Local ports to which it sends OUTPUT packets: there, DNAT to loopback equals REDIRECT (`nf_nat_redirect.c`).
     pub fn redirects_to(&self) -> Option<PortRange> {
         const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         match self {
@@ -166,7 +166,7 @@ impl Action {
             || self.redirects_to().is_some()
     }
 
-    /// True if it excludes packets from capture: RETURN ends the mesh's chain, and ACCEPT the table's.
+    /// True if it excludes packets from capture: RETURN leaves the mesh's chain, ACCEPT the table.
     pub fn passes(&self) -> bool {
         matches!(self, Self::Target(Target::Return | Target::Accept))
     }

@@ -1,4 +1,4 @@
-//! A listing of rules, ours and others', as `iptables-save` prints it, with its source text; [`crate::State`] has none.
+//! A listing of our and other programs' rules, as `iptables-save` prints it, with source text, which [`crate::State`] lacks.
 
 use crate::{
     Action, Chain, ChainName, Family, Foreign, Hits, ListedRule, Ownership, Policy, State, Table,
@@ -50,8 +50,8 @@ impl Listing {
         self.chains.values().any(|content| content.policy == Policy::Drop)
     }
 
-    /// Chains in canonical form. The owner's chains are removed as a whole; from others, a rule is deleted by its text, so one in
-    /// another form than ours stays foreign there. A namesake's chain is left out, and a rule that leads to it is foreign.
+    /// Chains in canonical form. The owner's chains are removed as a whole; from other chains, rules are deleted by text, so
+    /// rules not in our form stay foreign. A conflicting owner's chain is left out, and rules that lead to it are foreign.
     pub fn state(&self, owner: &Ownership) -> State {
         let mut state = State::default();
         for ((table, chain), content) in &self.chains {
@@ -78,13 +78,13 @@ impl Listing {
         }
         match owner.joined {
             [] => inheritance::mark_inherited(&mut state, owner),
-            // Evidence for one predecessor is valid only in the state of its successor alone.
+            // Evidence for one predecessor is valid only in its successor's own state.
             _ => owner.each().for_each(|one| state.inherit(&self.state(&one))),
         }
         state
     }
 
-    /// True if a chain has a name of the owner's but is another program's in this table.
+    /// True if a chain has an owner's name but belongs to another program in this table.
     fn is_of_conflicting_owner(&self, table: Table, chain: &ChainName, owner: &Ownership) -> bool {
         let exists =
             |name: &str| name.parse().is_ok_and(|name| self.chains.contains_key(&(table, Chain::User(name))));

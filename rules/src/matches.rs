@@ -1,4 +1,4 @@
-//! Matches of iptables, and their conditions on fields ([`crate::field`]), which walks and nf_tables read.
+//! iptables matches, and their field conditions ([`crate::field`]) for walks and nf_tables.
 
 use crate::field::{Condition, Field, Interval, Intervals, interface_interval, state_bit};
 use crate::{Cidr, Comment, Gid, InterfaceName, Mark, PortRange, PortSet, UidRange};
@@ -103,8 +103,8 @@ impl fmt::Display for ConnStates {
     }
 }
 
-/// One condition of a rule; a packet must fulfil all of them. The order of the variants is the canonical order of matches: the
-/// kernel's own listing starts with `-s -d -i -o -p`, then come the extensions.
+/// One condition of a rule; a packet must fulfil all. The variants are in the canonical order of matches: the kernel's own
+/// listing starts with `-s -d -i -o -p`, and the extensions follow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
     Source(Negatable<Cidr>),
@@ -114,7 +114,7 @@ pub enum Match {
     Protocol(Protocol),
     SourcePort(Negatable<PortRange>),
     DestinationPort(Negatable<PortRange>),
-    /// `-m tcp` or `-m udp` without any option, after `-p`: iptables deletes another program's rule with it only if it is given.
+    /// `-m tcp` or `-m udp` without options, after `-p`: iptables requires it to delete another program's rule that has it.
     ProtocolModule(Protocol),
     DestinationPorts(Negatable<PortSet>),
     /// `-m owner --uid-owner`, one user or range: the user whose process created the socket. Local output only.
@@ -154,7 +154,7 @@ impl fmt::Display for Match {
 }
 
 impl Match {
-    /// Module of iptables to load (`-m NAME`); `None` for iptables' own conditions and those of its protocols.
+    /// iptables module to load (`-m NAME`); `None` for built-in and protocol conditions.
     pub fn module(&self) -> Option<&'static str> {
         match self {
             Self::Source(_)
@@ -179,7 +179,7 @@ impl Match {
         self.condition().map(|condition| condition.field)
     }
 
-    /// The equivalent condition of nf_tables; `None` if it matches every packet.
+    /// The equivalent nf_tables condition; `None` if it matches every packet.
     pub fn condition(&self) -> Option<Condition> {
         let number = |number: u32| Interval::one(number.into());
         Some(match self {

@@ -51,9 +51,9 @@ impl Rule {
         Self { matches: matches.into_iter().collect(), target }
     }
 
-    /// The rule as the kernel would list it: sorted conditions, without trivial ones and without the owner of a jump's target.
-    /// Rules with equal canonical forms are equivalent: no condition has side effects. Only marks before a port stay there:
-    /// Istio's agent writes some rules so, and iptables deletes a rule only if its conditions are in order.
+    /// The rule as the kernel would list it: sorted conditions without trivial ones, and a jump target without its owner. Rules
+    /// with equal canonical forms are equivalent: no condition has side effects. Only marks before a port stay there: Istio's
+    /// agent writes such rules, and iptables deletes a rule only by its conditions in order.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let holds_always = |m: &Match| m.condition().and_then(|one| one.constant_answer()) == Some(true);
@@ -160,7 +160,7 @@ impl RuleSet {
         self.statements.iter().filter(move |statement| statement.table == table)
     }
 
-    /// User-defined chains in a preview's order: those with rules by first use, then those only jumped to.
+    /// User-defined chains in a preview's order: chains with rules by first use, then chains only jumped to.
     pub fn user_chains(&self, table: Table) -> Vec<&ChainName> {
         let filled = self.of_table(table).filter_map(|statement| match &statement.chain {
             Chain::User(name) => Some(name),
@@ -196,7 +196,7 @@ impl RuleSet {
     }
 }
 
-/// Possible changes to a packet by a walk of each user-defined chain, through all chains that it leads to.
+/// Possible changes to a packet in each user-defined chain, including all chains that it leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainWrites(BTreeMap<(Table, ChainName), WriteSet>);
 
@@ -204,7 +204,7 @@ impl ChainWrites {
     pub fn of<'a>(rules: impl IntoIterator<Item = &'a RuleSet>) -> Self {
         let statements: Vec<&Statement> = rules.into_iter().flat_map(|rules| &rules.statements).collect();
         let mut known = Self::default();
-        // Callers inherit the changes of their chains: repeats until nothing is new.
+        // Chains inherit changes of chains they call; repeat until none is new.
         loop {
             let before = known.clone();
             for Statement { table, chain, rule, .. } in &statements {

@@ -1,5 +1,5 @@
-//! Names that go into rules verbatim: chains, interfaces, comments, prefixes of log lines. Each type has a strict alphabet, so
-//! that no name can end an argument, a quote or a line of restore text.
+//! Names that go into rules verbatim: chains, interfaces, comments, prefixes of log lines. Each type has a strict alphabet, so no
+//! name can end an argument, a quote or a line of restore text.
 
 use std::str::FromStr;
 
@@ -77,7 +77,7 @@ impl ChainName {
 
 text! {
     /// Name of a network interface, or a prefix of names if it ends in `+` (`br+` is `br0`, `br-lan`, ..). Matched when a packet
-    /// passes, so that interfaces created later match as well.
+    /// passes, so interfaces created later match too.
     InterfaceName
 }
 
@@ -160,14 +160,14 @@ impl LogLevel {
 }
 
 impl Default for LogLevel {
-    /// In both iptables and nf_tables.
+    /// iptables' and nf_tables' default.
     fn default() -> Self {
         Self(4)
     }
 }
 
 text! {
-    /// Prefix of a line in the kernel's log. The alphabet is that of [`crate::Comment`].
+    /// Prefix of a kernel log line, with the alphabet of [`crate::Comment`].
     LogPrefix
 }
 

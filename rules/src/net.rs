@@ -5,7 +5,7 @@ use ipnetwork::IpNetwork;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::{fmt, str::FromStr};
 
-/// An address family; the kernel keeps rules of the two families separately.
+/// An address family; the kernel keeps the two families' rules separate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     V4,

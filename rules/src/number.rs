@@ -22,7 +22,7 @@ pub(crate) fn decimal<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Defines a type of the numbers that are `valid`, with errors for a string without a number and for an invalid number.
+/// Defines a type for the numbers that are `valid`, with errors for non-numbers and for invalid numbers.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($of:ty): $valid:pat, $no_number:expr, $invalid:expr) => {
         $(#[$doc])*
@@ -67,11 +67,11 @@ number!(Uid(u32): 0..=GREATEST_ID, NO_ID, NO_ID);
 number!(Gid(u32): 0..=GREATEST_ID, NO_ID, NO_ID);
 number!(Port(u16): 1.., NumberError::NoPort, NumberError::PortZero);
 
-/// A conntrack zone other than the default one: connections in different zones never share a tuple.
+/// A conntrack zone other than the default one: equal tuples in different zones are different connections.
 pub type Zone = NonZeroU16;
 
 impl From<Uid> for Gid {
-    /// The group of the same number: upstream's default for the proxy's group.
+    /// The group with the same number: upstream's default for the proxy's group.
     fn from(uid: Uid) -> Self {
         Self(uid.0)
     }
@@ -162,7 +162,7 @@ impl<T: Bound> Range<T> {
         self.first == self.last
     }
 
-    /// In the syntax of NAT and of iptables' listings: `80` or `8000-9000`.
+    /// In the syntax of NAT targets: `80` or `8000-9000`.
     pub fn dashed(self) -> String {
         self.to_string().replace(':', "-")
     }
@@ -190,7 +190,7 @@ impl<T: Bound> FromStr for Range<T> {
 }
 
 impl<T: Bound> fmt::Display for Range<T> {
-    /// Formats it in the syntax of iptables' matches: `80` or `8000:9000`.
+    /// Formats ports in the syntax of iptables matches: `80` or `8000:9000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_single() { self.first.fmt(f) } else { write!(f, "{}:{}", self.first, self.last) }
     }
@@ -201,7 +201,7 @@ impl PortRange {
         (self.first().number()..=self.last().number()).contains(&port)
     }
 
-    /// Slots that the range takes in a multiport match: the kernel stores both its ends.
+    /// Slots that the range takes in a multiport match: the kernel stores both ends.
     fn slots(self) -> usize {
         if self.is_single() { 1 } else { 2 }
     }

@@ -1,5 +1,5 @@
-//! Recognition of a policy's rules and routing for cleaning, independent of the options used. Several policies may have worked in
-//! one namespace, so ownerships can be joined: the objects of any of them then count as the owner's.
+//! Recognition of a policy's rules and routing for cleaning, whatever options were used. A namespace may hold several policies'
+//! objects, so ownerships can be joined: all joined owners' objects then count as the owner's.
 
 use crate::{Chain, ChainName, Comment, Hook, Mark, Match, Negatable, Rule, Table, Target};
 use std::{iter, net::Ipv6Addr};
@@ -12,29 +12,29 @@ pub struct Ownership {
     pub chains: Chains,
     /// Chains of other programs whose names have the form of [`Ownership::chains`] too.
     pub conflicting_chains: &'static [Chains],
-    /// Comment on its rules in base chains that nothing else identifies. No other program uses it.
+    /// Comment on its base chain rules that nothing else identifies; no other program uses it.
     pub comment: &'static str,
-    /// Prefix of its rules' comments, in its own form and its predecessor's.
+    /// Prefix of its rules' comments and its predecessor's.
     pub comment_prefix: Option<&'static str>,
-    /// Of the family `inet`.
+    /// An `inet` table.
     pub table: &'static str,
     /// Routing protocol number of its policy rules, routes and addresses (`rtm_protocol` in `linux/rtnetlink.h`).
     pub protocol: u8,
-    /// Beside their mark and their table.
+    /// Their form besides mark and table.
     pub policy_rules: PolicyRules,
-    /// Address that it may put on `lo`. Kernels before 5.18 drop its protocol; there it counts as the owner's.
+    /// Address that it may put on `lo`; always the owner's on kernels before 5.18, which drop its protocol.
     pub address: Option<Ipv6Addr>,
     pub predecessor: Option<&'static Predecessor>,
     /// Words after "to keep it from coming back:": the setting that keeps its rules from being set again in this pod.
     pub opt_out: &'static str,
-    /// Owners whose objects count as its own too, by [`Ownership::union`].
+    /// Owners whose objects also count as its own ([`Ownership::union`]).
     pub joined: &'static [Ownership],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chains {
     Prefix(&'static str),
-    /// Exactly these names. The first one is in each table that the owner uses; elsewhere the others may be another program's.
+    /// Exactly these names. The first is in each table that the owner uses; elsewhere, the rest may be another program's.
     Named(&'static str, &'static [&'static str]),
 }
 
@@ -43,7 +43,7 @@ impl Chains {
         self.includes(name, &|_| true)
     }
 
-    /// True if a chain of this name is one of them in a table, whose other chains `exists` finds by name.
+    /// True if a chain of this name is one of them in a table; `exists` finds the table's other chains.
     fn includes(self, name: &str, exists: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Self::Prefix(prefix) => name.starts_with(prefix),
@@ -98,7 +98,7 @@ impl Ownership {
         })
     }
 
-    /// True if a chain is the owner's in a table, whose other chains `exists` finds by name.
+    /// True if a chain is the owner's in a table; `exists` finds the table's other chains.
     pub fn owns_chain_among(&self, name: &str, exists: &dyn Fn(&str) -> bool) -> bool {
         self.any(|one: &Self| {
             one.chains.includes(name, exists)
@@ -110,7 +110,7 @@ impl Ownership {
         matches!(chain, Chain::User(name) if self.owns_chain_named(name))
     }
 
-    /// True if a rule outside the owner's chains jumps to one of them, or carries a comment of the owner's.
+    /// True if a rule outside the owner's chains jumps to one of them, or has one of the owner's comments.
     pub fn owns_rule(&self, rule: &Rule) -> bool {
         matches!(&rule.target, Target::Jump(chain) if self.owns_chain_named(chain))
             || self.owns_comments_of(rule)
@@ -120,7 +120,7 @@ impl Ownership {
         comments(rule).any(|comment| self.owns_comment(comment))
     }
 
-    /// True if a rule carries the comment that no other program uses, its predecessor included.
+    /// True if a rule has the owner's unique comment, which even the predecessor does not use.
     pub fn has_comment_in(&self, rule: &Rule) -> bool {
         comments(rule).any(|comment| comment == self.comment)
     }
@@ -220,20 +220,20 @@ pub(crate) mod tests {
     }
 }
 
-/// A program whose objects the owner takes over. Its rules have no comment and no routing protocol, and are recognized by form.
+/// A program whose objects the owner takes over. Its objects have no comment or routing protocol and are recognized by form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Predecessor {
     pub name: &'static str,
-    /// Its rules in base chains that do not jump to chains of the owner's prefix.
+    /// Its base chain rules that do not jump to chains with the owner's prefix.
     pub patterns: &'static [Pattern],
     pub log_group: Option<u16>,
-    /// Mark and routing table of its policy rule by default; `None` if it makes none.
+    /// Default mark and routing table of its policy rule; `None` if it makes none.
     pub policy_rule: Option<(Mark, u32)>,
-    /// Of the family `inet`.
+    /// `inet` tables.
     pub tables: &'static [&'static str],
 }
 
-/// A form of a program's rules, except for values that flags choose. A rule that only resembles it is foreign.
+/// The form of a program's rules, except values that flags choose. A rule that only resembles it is foreign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     pub table: Table,
@@ -247,11 +247,11 @@ pub struct Pattern {
 pub enum Proof {
     /// No other program makes such a rule.
     Form,
-    /// Other programs make such rules. It is the predecessor's in a table with other rules of it.
+    /// Other programs make such rules. Proven in a table with other rules of the predecessor.
     Table,
-    /// As [`Proof::Table`], and by its position or by another rule for the same interface.
+    /// Like [`Proof::Table`], if the position or another rule for the interface confirms it.
     Position,
-    /// As [`Proof::Table`], if the jumps of `nat` to its chains carry no comment: it comments all of its rules, or none.
+    /// Like [`Proof::Table`], if the jumps in `nat` to its chains have no comment: predecessors comment all rules, or none.
     NoComments,
 }
 
@@ -261,7 +261,7 @@ impl Predecessor {
         self.patterns.iter().filter(is_there).find(|pattern| pattern.fits(text))
     }
 
-    /// True if one of this program's patterns fits a rule's text, in any chain; [`Proof::NoComments`] counts if `is_uncommented`.
+    /// True if one of this program's patterns fits a rule's text, in any chain; [`Proof::NoComments`] only if `is_uncommented`.
     pub(crate) fn may_have_made(&self, text: &str, is_uncommented: bool) -> bool {
         let counts = |pattern: &&Pattern| is_uncommented || pattern.proof != Proof::NoComments;
         self.patterns.iter().filter(counts).any(|pattern| pattern.fits(text))

@@ -4,8 +4,8 @@
 use crate::{Chain, ChainName, ListedRule, Ownership, State, Table, TableChange, Target};
 
 /// Changes that bring `live` to `desired`, in commit order, each one commit of one table. A table that starts to capture comes
-/// before all others and one that stops after them, so that a connection captured in both states is captured in between as well.
-/// `force` also rewrites rules that are in place.
+/// first and one that stops comes last, so that a connection captured in both states stays captured in between. `force` also
+/// rewrites rules already in place.
 pub fn plan(live: &State, desired: &State, owner: &Ownership, force: bool) -> Vec<TableChange> {
     let changes = Table::LISTED.map(|table| table_change(live, desired, table, owner, force)).into_iter();
     let mut changes: Vec<TableChange> = changes.filter(|change| !change.is_empty()).collect();
@@ -35,7 +35,7 @@ fn inverse(before: &State, change: &TableChange, owner: &Ownership) -> TableChan
     }
 }
 
-/// Changes that undo those of `changes` that took effect between `old` and `now`, last first; in any other table only our part.
+/// Inverts the `changes` that took effect between `old` and `now`, last first; in tables that others changed too, only our part.
 pub fn back(old: &State, now: &State, changes: &[TableChange], owner: &Ownership) -> Vec<TableChange> {
     let restored = |change: &TableChange| {
         let table = change.table;

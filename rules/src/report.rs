@@ -1,5 +1,5 @@
-//! The kernel's reports of packets: counters of a rule, messages of rules that log to an NFLOG group (`-j NFLOG`, `log group`),
-//! events of `nft monitor trace`, and the headers in a packet's first bytes.
+//! Kernel reports about packets: rule counters, messages from rules that log to an NFLOG group (`-j NFLOG`, `log group`), events
+//! of `nft monitor trace`, and the headers in a packet's first bytes.
 
 use crate::{Protocol, field::protocol_number};
 use std::{net::IpAddr, time::SystemTime};
@@ -38,11 +38,11 @@ pub struct TraceEvent {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceEventKind {
-    /// A rule that matches, by its handle.
+    /// A matching rule, by handle.
     Rule { handle: u64, drops: bool },
-    /// The end of a chain that another one has called.
+    /// The end of a chain that another chain called.
     Return,
-    /// The end of a chain that a hook has called.
+    /// The end of a chain that a hook called.
     Policy { drops: bool },
 }
 
@@ -55,7 +55,7 @@ pub struct PacketSnapshot {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Hits {
-    /// Packets that fulfilled all of its conditions. In a chain that does NAT, the first of each connection.
+    /// Packets that fulfilled all of its conditions. In a NAT chain, only each connection's first.
     pub packets: u64,
     pub bytes: u64,
 }

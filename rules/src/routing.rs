@@ -1,9 +1,9 @@
-//! Routing of packets beside the rules.
+//! Packet routing beside the rules.
 
 use crate::{Family, Mark};
 use std::{fmt, net::Ipv6Addr};
 
-/// Objects of routing, all on `lo`, in the order in which they are added: a policy rule after the route of its table.
+/// Routing objects, all on `lo`, in the order in which they are added: a policy rule after its table's route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Object {
     /// An address, alone in its network.
@@ -24,7 +24,7 @@ pub struct RoutingEntry {
     pub object: Object,
     /// Its routing protocol; 0 for none.
     pub protocol: u8,
-    /// Preference of a policy rule, by which the same one can exist twice; 0 for others.
+    /// Preference of a policy rule, by which duplicates differ; 0 for other objects.
     pub preference: u32,
 }
 

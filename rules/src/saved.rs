@@ -8,13 +8,13 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     pub listings: ByFamily<Listing>,
-    /// Clause with the reason why rules of a family may be missing; `None` if the family's listing is complete.
+    /// Clause that explains why a family's rules may be missing; `None` if the family's listing is complete.
     pub gaps: ByFamily<Option<String>>,
     pub remarks: Vec<String>,
 }
 
-/// Parses output of iptables-save, ip6tables-save or both, or of `iptables -S`. The header of a table, or else the addresses of
-/// its rules, show its family. Fails at the first line that does not belong in such a listing.
+/// Parses output of iptables-save, ip6tables-save or both, or of `iptables -S`. A table's header, or else its rules' addresses,
+/// show its family. Fails at the first line that does not belong in such a listing.
 pub fn saved(text: &str) -> Result<Saved, ParseError> {
     let mut addressed = BTreeMap::new();
     let blocks = read(text, |block, _, entry| {
@@ -37,7 +37,7 @@ pub fn saved(text: &str) -> Result<Saved, ParseError> {
         last = family.unwrap_or(last);
         match (shown.insert((last, block.table)), *family, block.table) {
             (false, None, Some(table)) => {
-                remarks.push(format!("a second table {table} without header and addresses is ignored"));
+                remarks.push(format!("a second table {table} without header or addresses is ignored"));
             }
             _ => *family = Some(last),
         }
@@ -59,13 +59,13 @@ pub fn saved(text: &str) -> Result<Saved, ParseError> {
     Ok(Saved { listings, gaps: ByFamily { v4: gap(Family::V4), v6: gap(Family::V6) }, remarks })
 }
 
-/// The table that iptables-nft-save's remark names as one that it can't show. The program exits with success all the same.
+/// The table that iptables-nft-save reports as one that it can't show. The program still exits with success.
 pub fn incompatible(line: &str) -> Option<Table> {
     let (name, rest) = line.strip_prefix("# Table `")?.split_once('\'')?;
     rest.contains("is incompatible").then(|| Table::ALL.into_iter().find(|table| table.name() == name))?
 }
 
-/// A program's remark that its listing lacks rules, with the family of those, if known.
+/// A program's remark that its listing lacks rules, with their family, if known.
 fn omission(line: &str) -> Option<(Option<Family>, &str)> {
     if line.starts_with("# Warning: ip") && line.contains(" tables present") {
         let is_v6 = line.starts_with("# Warning: ip6");

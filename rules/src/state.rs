@@ -80,8 +80,8 @@ impl State {
             && owned.all(|rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_))))
     }
 
-    /// The state as read for one of its owners alone: without the others' chains of conflicting names, and without rules that
-    /// lead there or that another owner inherits.
+    /// The state as read for one owner alone: without other owners' chains of conflicting names, rules that lead there, and rules
+    /// that another owner inherits.
     #[must_use]
     pub fn seen_by(&self, owner: &Ownership) -> Self {
         let (mut state, is_uncommented) = (self.clone(), self.is_uncommented(owner));
@@ -106,7 +106,7 @@ impl State {
         state
     }
 
-    /// Marks the rules as inherited that are so in `known`, another reading of the same tables.
+    /// Marks rules as inherited that are inherited in `known`, another reading of the same tables.
     pub(crate) fn inherit(&mut self, known: &Self) {
         for (table, chains) in &mut self.tables {
             for (chain, lines) in chains {
@@ -124,15 +124,15 @@ impl State {
         matches!(chain, Chain::User(name) if owner.owns_chain_among(name.as_str(), &exists))
     }
 
-    /// Describes the sign that the owner captures here. The state may have been read for another owner.
+    /// Describes a sign that the owner captures here. The state may have been read for another owner.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
-        // Capturing chains are in `nat` first of all.
+        // Most capturing chains are in `nat`.
         [Table::Nat].into_iter().chain(Table::ALL).find_map(|table| {
             self.evidence_in(table, owner).map(|evidence| format!("{evidence} of table {table}"))
         })
     }
 
-    /// As [`Self::evidence_of`], in one table.
+    /// Like [`Self::evidence_of`], in one table.
     pub fn evidence_in(&self, table: Table, owner: &Ownership) -> Option<String> {
         let marked = |line: &ListedRule| match line {
             ListedRule::Typed(rule) => owner.owns_comments_of(rule),
@@ -144,12 +144,12 @@ impl State {
         let mut owned = self.chains(table).filter(|(chain, _)| self.is_owned(table, chain, owner));
         let by_rule = || {
             let (chain, _) = self.chains(table).find(|(_, lines)| lines.iter().any(marked))?;
-            Some(format!("a rule of chain {chain}"))
+            Some(format!("a rule in chain {chain}"))
         };
         owned.next().map(|(chain, _)| format!("chain {chain}")).or_else(by_rule)
     }
 
-    /// True for a user-defined chain without rules, too, of any program.
+    /// True also for a user-defined chain without rules, of any program.
     pub fn holds_rules(&self) -> bool {
         self.tables.keys().any(|table| self.filled(*table).next().is_some())
     }
@@ -188,15 +188,15 @@ impl State {
     }
 }
 
-/// Changes of a table. The parts take effect in the order of the fields, in one commit.
+/// Changes to a table. The parts take effect in the order of the fields, in one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableChange {
     pub table: Table,
-    /// Chains of ours to create, or to refill with these rules.
+    /// Our chains to create, or to refill with these rules.
     pub replace: Vec<(ChainName, Vec<ListedRule>)>,
-    /// Rules of ours to delete from other owners' chains, by their text: a number could mean another rule by then.
+    /// Our rules to delete from other owners' chains, by text: a number could mean another rule by then.
     pub delete: Vec<(Chain, ListedRule)>,
-    /// Rules of ours to insert into base chains at these positions, counted from 1.
+    /// Our rules to insert into base chains at these positions, counted from 1.
     pub insert: Vec<(Chain, usize, ListedRule)>,
     pub remove: Vec<ChainName>,
 }
@@ -225,7 +225,7 @@ mod tests {
         let of_nat = Some("chain ISTIO_OUTPUT of table nat");
         assert_eq!(evidence(&[raw, mangle, nat].concat()).as_deref(), of_nat);
         assert_eq!(evidence(mangle).as_deref(), Some("chain ISTIO_DIVERT of table mangle"));
-        assert_eq!(evidence(raw).as_deref(), Some("a rule of chain OUTPUT of table raw"));
+        assert_eq!(evidence(raw).as_deref(), Some("a rule in chain OUTPUT of table raw"));
         assert_eq!(evidence("*nat\n:OUTPUT ACCEPT [0:0]\n:KUBE-X - [0:0]\nCOMMIT\n"), None);
     }
 }

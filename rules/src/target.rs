@@ -1,4 +1,4 @@
-//! Targets of rules: the packet's next step, the fields that they change, and the hooks where the kernel accepts them.
+//! Rule targets: the packet's next step, the changed fields, and the hooks where the kernel accepts the target.
 
 use crate::{ChainName, Comment, Hook, LogLevel, LogPrefix, Mark, Port, PortRange, Table, Zone};
 use std::fmt;
@@ -9,8 +9,8 @@ pub enum Target {
     Drop,
     Return,
     Jump(ChainName),
-    /// Walks another owner's chain, such as Docker's `DOCKER_OUTPUT`, then continues if that chain lets it. The rule set does not
-    /// make the chain; iptables refuses the rule without it. The kernel lists an ordinary jump, and so does
+    /// Walks another owner's chain, such as Docker's `DOCKER_OUTPUT`, and continues unless that chain decides. The rule set does
+    /// not make the chain; without it, iptables refuses the rule. The kernel lists an ordinary jump, as does
     /// [`crate::Rule::canonical`].
     JumpForeign(ChainName),
     /// NAT to the local machine at this port, or at one of these ports. Table `nat` only.
@@ -41,12 +41,12 @@ pub enum Target {
     },
 }
 
-/// Fields that rules change while later rules still match the packet: earlier knowledge of them becomes invalid.
+/// Fields that rules change while later rules match the packet: earlier knowledge of these fields becomes invalid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteSet {
     pub mark: bool,
     pub connmark: bool,
-    /// A zone gives a packet a template of a connection (`xt_ct_target`), which changes its state and connection mark.
+    /// A zone gives a packet a connection template (`xt_ct_target`), which changes its state and connection mark.
     pub zone: bool,
 }
 
@@ -64,7 +64,7 @@ impl WriteSet {
     }
 }
 
-/// Formats it in the syntax of `iptables`.
+/// Formats the target in `iptables` syntax.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -108,14 +108,14 @@ impl Target {
         }
     }
 
-    /// Changes of the rule itself; [`crate::model::ChainWrites`] has those of a chain that it jumps to.
+    /// Changes by the rule itself; [`crate::model::ChainWrites`] has the called chain's.
     pub fn writes(&self) -> WriteSet {
         match self {
             Self::SetMark(_) | Self::RestoreMark | Self::Tproxy { .. } => {
                 WriteSet { mark: true, ..WriteSet::NOTHING }
             }
             Self::SetConnmark(_) | Self::SaveMark => WriteSet { connmark: true, ..WriteSet::NOTHING },
-            // Its owner may have any rules there.
+            // The owner may have any rules there.
             Self::JumpForeign(_) => WriteSet::ANYTHING,
             Self::SetZone(_) => WriteSet { zone: true, ..WriteSet::NOTHING },
             Self::Accept
@@ -157,7 +157,7 @@ impl Target {
             || self.chain().is_none() && (writes.connmark || writes.zone)
     }
 
-    /// True if a rule set may have it in chains of this table that packets of these hooks reach.
+    /// True if it works in chains of this table that packets from these hooks reach.
     pub(crate) fn fits<'a>(&self, table: Table, hooks: impl IntoIterator<Item = &'a Hook>) -> bool {
         let only = |taken: &[Hook]| hooks.into_iter().all(|hook| taken.contains(hook));
         match self {
@@ -171,8 +171,7 @@ impl Target {
             Self::Drop => table != Table::Nat,
             Self::Redirect(_) => table == Table::Nat && only(&[Hook::Prerouting, Hook::Output]),
             Self::Tproxy { .. } => table == Table::Mangle && only(&[Hook::Prerouting]),
-            // The kernel accepts these in every table. Ours are in `mangle`: packets of its OUTPUT are routed again by a changed
-            // mark.
+            // The kernel accepts these in every table. Ours are in `mangle`, whose OUTPUT reroutes packets after a mark change.
             Self::SetMark(_) | Self::SetConnmark(_) | Self::SaveMark | Self::RestoreMark => {
                 table == Table::Mangle
             }

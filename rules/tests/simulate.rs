@@ -1,5 +1,5 @@
-//! Packets and their verdicts: the rules of the catalogue, and listings in the styles of other tools. The expectations are the
-//! kernel's behaviour; the tool's oracle compares the same walk with a kernel. These cases are few, named, and need none.
+//! Packets and their verdicts: the rules of the catalogue, and listings in the styles of other tools. The expectations are kernel
+//! behaviour; the tool's oracle compares the same walk with a kernel. These cases are few, named, and need no kernel.
 
 use rules::nft::{Base, Kind, LiveChain, LiveRule, LiveTable};
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, ViewChain, trace, walk};
@@ -265,16 +265,16 @@ fn chains_of_nat_come_before_ours_by_their_priorities() {
         let found = view.nat_before(ours).into_iter();
         found.map(|chain| view.chains()[chain].chain.clone()).collect::<BTreeSet<_>>()
     };
-    // Of equal priorities, the order is unknown.
+    // The order of equal priorities is unknown.
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(before(&|chain| chain.chain == "OUTPUT"), set(&["-101", "-100"]));
     assert_eq!(before(&|chain| chain.chain == "-101"), set(&[]));
     assert_eq!(before(&|chain| chain.chain == "-99"), set(&["PREROUTING"]));
-    // Without ours, those before iptables, whose own chains are among them.
+    // Without ours, chains before iptables', and iptables' own.
     assert_eq!(before(&|_| false), set(&["PREROUTING", "-101", "OUTPUT", "-100"]));
 }
 
-/// Found by random packets: after a chain that translates, the kernel calls no other chain of NAT.
+/// Found by random packets: after a chain that translates, the kernel calls no other NAT chain.
 #[test]
 fn nat_of_a_chain_may_keep_another_of_its_priority_from_dropping() {
     let rules = "*nat\n-A OUTPUT -p tcp -j REDIRECT --to-ports 9\nCOMMIT\n";

@@ -1,4 +1,4 @@
-//! The kernel as the backend: both variants of iptables, the owner's table of nf_tables, and routing.
+//! The kernel as the backend: both iptables variants, the owner's nf_tables table, and routing.
 
 mod listing;
 
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{cell::OnceCell, io, time::Duration};
 
 /// Backend for the network namespace of the thread that calls [`Kernel::open`]. Sockets and programs are opened later as well, so
-/// only that thread may use it, and only while it is in this namespace.
+/// only that thread may use the backend, while in this namespace.
 pub struct Kernel {
     lock: Lock,
     owner: Ownership,
@@ -31,9 +31,9 @@ pub struct Kernel {
     /// True if tables of iptables (legacy) existed when `tables` was read.
     had_legacy: bool,
     known: BTreeMap<(Variant, Family), State>,
-    /// Generation in which the programs of iptables (nft) listed, plus our changes; `None` if other programs may have interfered.
+    /// nf_tables generation of the iptables (nft) listing, plus our changes; `None` if other programs may have interfered.
     listing_generation: Option<u32>,
-    /// Restore programs started ahead of their step, which wait for its changes.
+    /// Restore programs started ahead of their step, waiting for its changes.
     writers: Vec<((Variant, Family), exec::Waiting)>,
 }
 
@@ -75,7 +75,7 @@ impl Kernel {
         })
     }
 
-    /// Connection to nf_tables; `None` if the kernel has no netfilter over netlink, such as gVisor.
+    /// Connection to nf_tables; `None` if the kernel, such as gVisor, lacks netfilter over netlink.
     fn nftables(&mut self) -> Result<Option<&mut Nftables>> {
         if self.nftables.is_none() {
             self.nftables = match Nftables::open(self.owner.table) {
@@ -92,7 +92,7 @@ impl Kernel {
 
     fn look_at_tables(&mut self) -> Result<Option<Tables>> {
         let Some(nftables) = self.nftables()? else { return Ok(None) };
-        nftables.tables().during("listing the tables of nf_tables")
+        nftables.tables().during("listing nf_tables tables")
     }
 
     fn commit_iptables(&mut self, variant: Variant, family: Family, changes: &[TableChange]) -> Result<()> {
@@ -109,7 +109,7 @@ impl Kernel {
         self.confirm(variant, family, changes)
     }
 
-    /// Removes rules of iptables (nft) without its programs; false if the programs have to do it.
+    /// Removes rules of iptables (nft) without its programs; false if the programs must do so.
     fn remove_listed(&mut self, families: &[(Family, Vec<TableChange>)]) -> Result<bool> {
         let Some(listed) = self.listing_generation.take() else { return Ok(false) };
         self.needed_nftables()?;
@@ -123,9 +123,9 @@ impl Kernel {
     }
 }
 
-/// Existing legacy tables. If the kernel's list can't be read, those of `unlisted` are tried.
+/// Existing legacy tables. If the kernel's list can't be read, tries `unlisted`.
 fn legacy(family: Family, unlisted: &[Table]) -> Result<Option<FoundTables>> {
-    let found = iptables::legacy_tables(family, unlisted).during("listing the tables of iptables-legacy")?;
+    let found = iptables::legacy_tables(family, unlisted).during("listing iptables-legacy tables")?;
     Ok(Some(found).filter(|found| !found.tables.is_empty()))
 }
 
@@ -205,7 +205,7 @@ impl Backend for Kernel {
             }
             CommitStep::Nftables { live, desired } => {
                 self.needed_nftables()?.replace(live.as_ref(), desired.as_ref())?;
-                // The kernel counts our change too, and leaves out zero (`nf_tables_commit`).
+                // The kernel counts our change too, and skips zero (`nf_tables_commit`).
                 self.listing_generation.iter_mut().for_each(|id| *id = id.checked_add(1).unwrap_or(1));
                 Ok(())
             }
@@ -258,7 +258,7 @@ impl Backend for Kernel {
 }
 
 /// Deletes conntrack's UDP flows that the rules should capture but that bypass them; returns their number. Most resolvers keep
-/// their socket open and would go on bypassing later rules. Redirected flows stay: their entry leads answers back.
+/// their socket open and would go on bypassing the rules. Redirected flows stay: their entries route replies back.
 fn forget(stale: &StaleFlows) -> io::Result<usize> {
     let mut conntrack = Conntrack::open()?;
     let mut forgotten = 0;
@@ -276,7 +276,7 @@ fn forget(stale: &StaleFlows) -> io::Result<usize> {
 const TRIES: u32 = 3;
 
 impl Kernel {
-    /// Every rule of iptables (legacy) of a family, of any program, with its counters; `None` if there are no tables.
+    /// A family's iptables (legacy) rules of all programs, with counters; `None` if there are no tables.
     pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>> {
         let Some(found) = legacy(family, &Table::ALL)? else { return Ok(None) };
         let listed = iptables::listing(self.needed(Variant::Legacy)?, family, &found, iptables::COUNTERS);
@@ -300,7 +300,7 @@ impl Kernel {
         Ok(ours.into_iter().chain(of_others).map(|entry| entry.object).collect())
     }
 
-    /// Every table of nf_tables that packets of a family pass, with counters: iptables' tables as its program prints them if that
+    /// Every nf_tables table that a family's packets pass, with counters: iptables tables as the program prints them if that
     /// agrees with the kernel; otherwise as our own reader decodes them.
     pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<LiveTable>)> {
         let mut tries = TRIES;
@@ -328,7 +328,7 @@ impl Kernel {
         }
     }
 
-    /// Rules of iptables (nft) as its program prints them; `None` without a program that can print all its tables.
+    /// Rules of iptables (nft) as its program prints them; `None` if no program can print all tables.
     fn printed(&self, family: Family) -> Result<Option<Listing>> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
         let none = FoundTables { tables: Vec::new(), is_listed: true };
@@ -338,20 +338,20 @@ impl Kernel {
         }
     }
 
-    /// True if chains other than the owner's and the usual ones of iptables do NAT, or both variants exist (unknown order).
+    /// True if chains other than the owner's and iptables' usual ones do NAT, or both variants exist (unknown order).
     pub fn has_foreign_nat(&mut self) -> Result<bool> {
         let tables = match self.tables.take() {
-            // Beside legacy tables, later additions matter.
+            // If legacy tables exist, later tables matter.
             Some(tables) if !self.had_legacy => tables,
             _ => self.look_at_tables()?.unwrap_or_default(),
         };
         let owner = self.owner;
         if tables.are_of(&owner) {
-            // The usual case. Chains can be many.
+            // The usual case: avoids listing many chains.
             return Ok(false);
         }
         let nftables = self.needed_nftables()?;
-        let (foreign, usual) = nftables.has_nat(&tables, &owner).during("listing the chains of nf_tables")?;
+        let (foreign, usual) = nftables.has_nat(&tables, &owner).during("listing nf_tables chains")?;
         if foreign || !usual {
             return Ok(foreign);
         }
@@ -363,7 +363,7 @@ impl Kernel {
         Ok(false)
     }
 
-    /// Tables of nf_tables whose rules are not in effect as written: see [`crate::backend::nftables::Obstacle`].
+    /// nf_tables tables whose rules are not in effect as written: see [`crate::backend::nftables::Obstacle`].
     pub fn blocked_tables(&mut self) -> Result<Vec<BlockedTable>> {
         let owner = self.owner;
         Ok(self.look_at_tables()?.unwrap_or_default().blocked_tables(&owner))
@@ -372,7 +372,7 @@ impl Kernel {
     pub fn handles(&mut self) -> Result<(u32, RuleHandles)> {
         let nftables = self.needed_nftables()?;
         let found = nftables.generation().and_then(|id| Ok((id, nftables.rule_handles(NFPROTO_UNSPEC)?)));
-        found.during("listing the rules of nf_tables")
+        found.during("listing nf_tables rules")
     }
 
     /// Removes leftovers of a trace that could not tie its table to its socket; false if there were none.

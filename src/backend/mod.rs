@@ -1,5 +1,5 @@
-//! Backends: reading the rules of a network namespace and committing changes to them. With only these two verbs, a test can
-//! replace the kernel and fail at any step. [`crate::engine`] decides about the changes.
+//! Backends read the rules of a network namespace and commit changes to them. With only these two verbs, a test can replace the
+//! kernel and fail at any step. [`crate::engine`] decides on the changes.
 
 pub mod iptables;
 mod kernel;

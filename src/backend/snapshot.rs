@@ -78,25 +78,25 @@ impl Contents {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Non-empty rule sets, in the order of the backends' names; tables of iptables include other programs' rules.
+    /// Non-empty rule sets, in the order of the backends' names; iptables tables include other programs' rules.
     contents: BTreeMap<BackendName, Contents>,
     /// The owner's policy rules, routes and addresses, in the order in which they are added.
     pub routes: BTreeSet<Object>,
     pub duplicates: Vec<Object>,
-    /// Equal entries with another routing protocol. They serve as well as the owner's, and stay when those go, unless inherited.
+    /// Equal entries with another routing protocol. They serve as well as the owner's, and outlive the owner's, unless inherited.
     pub routes_of_others: BTreeSet<RoutingEntry>,
     /// Descriptions of policy rules and routes with the owner's protocol that the owner would not make.
     pub unexpected: BTreeSet<String>,
     pub tables_of_others: BTreeSet<String>,
-    /// The joined owners' tables among them, by name; `None` for absent ones.
+    /// Joined owners' tables, by name; `None` for absent ones.
     pub tables_joined: BTreeMap<String, Option<EncodedTable>>,
-    /// Tables of nf_tables whose rules are not in effect as written: see [`Obstacle`].
+    /// nf_tables tables whose rules are not in effect as written: see [`Obstacle`].
     pub blocked_tables: Vec<BlockedTable>,
     pub unreadable: Vec<(Variant, Family)>,
     pub unlistable: BTreeMap<(Family, Table), UnlistableTable>,
-    /// True if the kernel has no nf_tables, so that only iptables-legacy remains.
+    /// True if the kernel has no nf_tables, so only iptables-legacy remains.
     pub lacks_nftables: bool,
-    /// True if IPv6 is disabled on `lo`: its addresses and routes are refused then; rules are not.
+    /// True if IPv6 is disabled on `lo`: the kernel then refuses addresses and routes, but not rules.
     pub lo_lacks_ipv6: bool,
 }
 
@@ -126,7 +126,7 @@ impl Snapshot {
         self.contents(BackendName::Nftables).and_then(Contents::table)
     }
 
-    /// Contents with rules of the owners that it was read for, each table of nf_tables separately.
+    /// Contents with rules of the owner and joined owners, each nf_tables table separately.
     pub fn contents_with_joined(&self) -> impl Iterator<Item = Cow<'_, Contents>> {
         let joined = self.joined().map(|table| Cow::Owned(Contents::Nftables(table.clone())));
         self.all_contents().map(Cow::Borrowed).chain(joined)
@@ -198,7 +198,7 @@ impl Snapshot {
         self.blocked_tables.iter().any(|one| one.table == table && one.obstacle == Obstacle::Dormant)
     }
 
-    /// Tables of iptables except the dormant ones, which no packet passes.
+    /// iptables tables except the dormant ones, which no packet passes.
     fn active_tables<'a>(&self, variant: Variant, family: Family, state: &'a State) -> Cow<'a, State> {
         let is_dormant_table = |table: &Table| self.is_dormant(&of_iptables(family, *table));
         if variant == Variant::Legacy || !state.tables.keys().any(is_dormant_table) {
@@ -244,7 +244,7 @@ impl Snapshot {
         found
     }
 
-    /// Predecessors' tables of nf_tables, including those of joined owners.
+    /// nf_tables tables of predecessors, including joined owners' predecessors.
     pub fn inherited_tables<'a>(&'a self, owner: &Ownership) -> impl Iterator<Item = &'a str> + use<'a> {
         let tables: BTreeSet<&str> =
             inheritance::predecessors(owner).flat_map(|one| one.tables).copied().collect();
@@ -258,7 +258,7 @@ impl Snapshot {
         contents.is_empty() && self.unlistable.is_empty() && tables_of_others.is_empty() && no_routing
     }
 
-    /// Evidence that an owner captures in this namespace, for any owner; `None` if it does not.
+    /// Evidence that this owner captures in the namespace; `None` if it does not.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         let by_rules = self.all_contents().find_map(|contents| match contents {
             Contents::Iptables { variant, tables } => tables.iter().find_map(|(family, state)| {
@@ -317,7 +317,7 @@ pub fn of_iptables(family: Family, table: Table) -> String {
     }
 }
 
-/// A table of iptables (nft) that its program can't show, as our own reader decodes it.
+/// An iptables (nft) table that its program can't show, as our own reader decodes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnlistableTable {
     pub program: String,

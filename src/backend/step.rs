@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, error, fmt, io};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitStep {
-    /// Changes of iptables' tables, in this order. Each table is all or nothing; all of them together are not.
+    /// Changes to iptables tables, in this order. Each table is all or nothing; all of them together are not.
     Iptables {
         variant: Variant,
         family: Family,
@@ -16,7 +16,7 @@ pub enum CommitStep {
     },
     /// Removes the owner's rules, and tables left empty, from iptables (nft): in one step, or else like [`CommitStep::Iptables`].
     Clear(Vec<(Family, Vec<TableChange>)>),
-    /// Replaces a table of nf_tables as a whole, of the owner or a joined owner.
+    /// Replaces a whole nf_tables table, the owner's or a joined owner's.
     Nftables {
         /// The replaced table, which may have another name; `None` if there is none.
         live: Option<EncodedTable>,
@@ -29,7 +29,7 @@ pub enum CommitStep {
     RemoveInherited(RoutingEntry),
     /// Returns adopted or removed routing to another owner, with its protocol.
     GiveBack(RoutingEntry),
-    /// Removes inherited tables of nf_tables of the family `inet`. Irreversible, so it comes last.
+    /// Removes inherited `inet` tables from nf_tables. Irreversible, so it comes last.
     RemoveTables(Vec<String>),
     /// Removes the owner's rules from tables of iptables (nft) that its program can't show. Irreversible.
     CleanUnlistable(BTreeSet<(Family, Table)>),
@@ -46,7 +46,7 @@ impl CommitStep {
         families.iter().map(|(family, changes)| (Variant::Nft, *family, changes.as_slice())).collect()
     }
 
-    /// Tables of nf_tables that the step changes, by family and name, including those of iptables (nft).
+    /// nf_tables tables that the step changes, by family and name, including iptables (nft) tables.
     pub fn tables(&self) -> Vec<String> {
         let inet = |name: &String| format!("inet {name}");
         match self {
@@ -74,7 +74,7 @@ impl CommitStep {
         }
     }
 
-    /// Input of the programs of iptables; empty for steps without a program.
+    /// Input for the iptables programs; empty for steps without a program.
     pub fn script(&self) -> String {
         let script = |(_, family, changes): (Variant, Family, &[TableChange])| {
             let tables: String = changes.iter().map(render::iptables::change).collect();
@@ -138,7 +138,7 @@ fn tables(changes: &[TableChange]) -> String {
 }
 
 pub trait Backend {
-    /// Keeps other runs of this program out of the namespace until it is dropped: two runs would both add missing rules.
+    /// Keeps other runs of this program out of the namespace until the backend is dropped: two would both add missing rules.
     fn hold(&mut self) -> Result<()>;
 
     fn read(&mut self) -> Result<Snapshot>;
@@ -151,12 +151,12 @@ pub trait Backend {
 
     fn has_programs(&self, variant: Variant) -> bool;
 
-    /// True if the namespace can use iptables-legacy. The check may create its table `nat`, empty.
+    /// True if the namespace can use iptables-legacy. The check may create an empty `nat` table.
     fn takes_legacy(&self) -> bool {
         true
     }
 
-    /// Deletes conntrack's flows that bypass the rules that should capture them; returns their number.
+    /// Deletes conntrack flows that bypass the rules meant to capture them; returns their number.
     fn forget_flows(&mut self, stale: &StaleFlows) -> Result<usize>;
 }
 

@@ -86,5 +86,5 @@ fn sentence(AmbientHostReport { table, pods, probe_addresses, .. }: &AmbientHost
     }
     let (count, plural) = (pods.len(), if pods.len() == 1 { "" } else { "es" });
     let from = probe_addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
-    format!("calls of host processes to {count} pod address{plural} come from {from}")
+    format!("host calls to {count} pod address{plural} come from {from}")
 }

@@ -1,4 +1,4 @@
-//! Parses arguments to settings, like Go's pflag ([`mesh::sources::pflag`]), with all errors reported together. clap prints help
+//! Parses arguments into settings like Go's pflag ([`mesh::sources::pflag`]), and reports all errors together. clap prints help
 //! but does not parse calls: it stops at the first unknown word, and building its tree takes longer than the rest of a dry run.
 
 use super::command::{COMMANDS, Command, CommandEntry, is_global};
@@ -61,12 +61,12 @@ pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Number of stray words that suggest file names: the shell replaces an unquoted `*` by them.
+/// Number of stray words that suggest file names: the shell replaces an unquoted `*` with them.
 const MANY_STRAYS: usize = 4;
 
 const FORMER_NAMES: [(&str, &str); 3] = [("check", "diff"), ("doctor", "status"), ("probe", "verify")];
 
-/// A command and a former flag of it, whose output is now the default.
+/// A command and its former flag, whose output is now the default.
 const FORMER_FLAG: (&str, &str) = ("explain", "--matrix");
 
 const NAMESPACE_FLAGS: [&str; 3] = ["--netns", "--namespace", "-n"];
@@ -104,7 +104,7 @@ fn strays_joined(problems: Vec<InputProblem>, known: &Flags) -> Vec<InputProblem
     }
     let more = strays.len() - 1;
     let text =
-        format!("and {more} more are not expected; quote '*', which the shell replaces with names of files");
+        format!("and {more} more are not expected; quote '*', which the shell replaces with file names");
     others.extend(strays.into_iter().next().map(|first| InputProblem { text, ..first }));
     others
 }
@@ -140,7 +140,7 @@ pub(super) struct Parser {
     flags: Flags,
     next: Next,
     positional: usize,
-    /// Flags with their values in the order of the words; the last of a repeated flag counts.
+    /// Flags with their values in the order of the words; the last of a repeated flag wins.
     pub(super) given: Vec<(Setting, String)>,
     pub(super) problems: Vec<InputProblem>,
     pub(super) trailing: Vec<OsString>,

@@ -10,10 +10,10 @@ use sidecar_init::engine::{self, ApplyPlan, Choice, EngineError, OnDrift, Option
 use sidecar_init::sys::namespace;
 use std::{error, mem, time::Instant};
 
-const OWN_NAMESPACE: &str = "this is the machine's own network namespace: rules here would redirect all traffic of the \
-                             machine; give the pod's with --network-namespace, or allow it with --allow-host-namespace";
-const UNKNOWN_NAMESPACE: &str = "this may be the machine's own network namespace, where rules would redirect all traffic \
-                                 of the machine: mount /proc to check it, or allow it with --allow-host-namespace";
+const OWN_NAMESPACE: &str = "this is the machine's own network namespace: rules here would redirect all the machine's traffic; \
+                             give the pod's with --network-namespace, or allow it with --allow-host-namespace";
+const UNKNOWN_NAMESPACE: &str = "this may be the machine's own network namespace, where rules would redirect all the \
+                                 machine's traffic: mount /proc to check it, or allow it with --allow-host-namespace";
 
 pub(super) fn apply(ResolvedCall { capture, run, .. }: &ResolvedCall) -> RunResult {
     if let RunMode::Preview(_) = run.mode {
@@ -74,7 +74,7 @@ pub(super) fn remove(run: &Run, owner: Ownership) -> Result<ChangeReport, Box<dy
     let done = match (left.is_empty(), summary.steps.is_empty()) {
         (true, true) => "no rules of this program were found",
         (true, false) => "no rules of this program remain",
-        (false, _) => "the rules of sidecar-init are removed",
+        (false, _) => "sidecar-init's rules are removed",
     };
     let removed_trace = session.kernel.remove_leftover_trace().map_err(|source| {
         let left =
@@ -95,10 +95,10 @@ pub(super) fn preview_removal(run: &Run, owner: Ownership) -> RunResult {
     let ApplyPlan { before, steps, .. } = run.session(owner)?.plan_clean()?;
     let mut text: String = steps.iter().map(|step| format!("# {step}\n{}", step.script())).collect();
     if steps.is_empty() {
-        text.push_str("# no rules of this program are there\n");
+        text.push_str("# no rules of this program exist\n");
     }
     for doubtful in engine::doubtful(&before, &owner) {
-        text.push_str(&format!("# would be left, as another program may have made it: {doubtful}\n"));
+        text.push_str(&format!("# would be kept, because another program may have made it: {doubtful}\n"));
     }
     report::text(&text)
 }
@@ -125,12 +125,12 @@ pub(super) struct ChangeReport {
     before: Vec<String>,
     /// Rules of unknown owners, which were kept.
     left: Vec<String>,
-    /// The meshes whose rules were removed, values of `--mesh`: by `clean`, or replaced by `apply --replace`.
+    /// The meshes (values of `--mesh`) whose rules `clean` removed or `apply --replace` replaced.
     removed: Vec<&'static str>,
-    /// Their names, for people.
+    /// The meshes' names, for people.
     #[serde(skip)]
     owners: Vec<&'static str>,
-    /// The possible owners of those.
+    /// The possible owners of `left`.
     #[serde(skip)]
     predecessors: String,
     /// The duration.
@@ -165,7 +165,7 @@ impl ChangeReport {
     fn left_behind(&self) -> Option<String> {
         let left: String = self.left.iter().map(|doubtful| format!("\n  {doubtful}")).collect();
         let text = format!(
-            "the rules of sidecar-init are removed; kept are rules that {} or another program may have made; \
+            "sidecar-init's rules are removed; rules that {} or another program may have made are kept; \
              remove them by hand if they are not needed:{left}",
             self.predecessors
         );
@@ -218,7 +218,7 @@ impl ChangeReport {
     }
 }
 
-/// Exit code of a drop-in whose program knows only 0, and 1 for failures. Rules of other programs before ours are not failures.
+/// Exit code of a drop-in whose program has only 0, and 1 for failures. Other programs' rules before ours are not failures.
 pub(super) fn exit_of_two(exit: Exit) -> Exit {
     match exit {
         Exit::Done | Exit::Drift => Exit::Done,
@@ -245,7 +245,7 @@ pub(super) fn drop_in(call: &ResolvedCall) -> RunResult {
         RunMode::PreviewClean => return preview_removal(run, run.mesh.ownership()),
         RunMode::Clean => return remove(run, run.mesh.ownership())?.exit(),
         RunMode::Apply => {
-            // Differing rules of ours are an error, unless they may be reconciled.
+            // If our rules differ, that is an error unless `--reconcile` is given.
             let on_drift = if run.reconcile { OnDrift::Replace } else { OnDrift::Refuse };
             let run = Run { backend: run.backend.preferring(Preference::Iptables), ..run.clone() };
             let done = set(&run, "istio-iptables", capture, on_drift);

@@ -47,7 +47,7 @@ pub(super) struct CommandEntry {
     pub(super) trailing: Option<(&'static str, &'static str)>,
     /// Fixed mesh; `None` if `--mesh` selects one.
     pub(super) mesh: Option<Mesh>,
-    /// True if it changes anything that outlives it.
+    /// True if its changes outlive the command.
     pub(super) changes: bool,
     /// Accepts, without listing them, the flags of changes and validations, so that a manifest's arguments can be pasted.
     pub(super) pasted: bool,
@@ -88,7 +88,7 @@ impl CommandEntry {
     }
 
     /// Letter of a flag. `-f` is upstream's in drop-ins, and a manifest elsewhere, as in kubectl. `-o` is `--output`, except
-    /// where upstream's capture flags are accepted, which include it.
+    /// where upstream's capture flags are accepted, which include `-o`.
     pub(super) fn short(&self, row: &SettingRow) -> Option<char> {
         let upstreams = self.command == Command::IstioIptables;
         match row.setting {
@@ -117,7 +117,7 @@ impl Command {
 mod tests {
     use super::{COMMANDS, Mesh, Setting, settings};
 
-    /// Their flags are found by the last word of the name.
+    /// Flags are found by the last word of a command's name.
     #[test]
     fn last_words_of_command_names_are_unique() {
         let mut names: Vec<&str> = COMMANDS.iter().map(|entry| entry.within().1).collect();

@@ -36,7 +36,7 @@ pub(super) fn run(
         };
     }
     let configurations = configurations(raw, problems, files)?;
-    // Both configurations may be from one manifest, which may be a pipe: it can be read only once.
+    // Both configurations may come from one manifest, which is read once because it may be a pipe.
     let texts: BTreeMap<&str, Result<String, String>> =
         files.iter().map(|file| (file.as_str(), manifest::read(file))).collect();
     let read = |file: &str| texts[file].clone();
@@ -143,7 +143,7 @@ fn between(old: &[NamedSubject], new: &[NamedSubject]) -> RunResult {
         Format::Text => manifest::print(&sections, |title| format!("== {title}")),
         Format::Data(encoding) => manifest::print_data(encoding, &sections),
     }?;
-    // A change of one pod counts, whether or not all packets of another were compared.
+    // A change in one pod decides, even if another pod's packets were not all compared.
     Ok(exits.into_iter().max_by_key(|exit| *exit as u8).unwrap_or(Exit::Done))
 }
 
@@ -193,7 +193,7 @@ struct Sided<'a> {
 
 type ComparedPair<'a> = [Option<&'a Sided<'a>>; 2];
 
-/// Pairs to compare: the single subjects of both sides, or those with the same name, in the order of the second side.
+/// Pairs to compare: the single subjects of both sides, or subjects with equal names, in the order of the second side.
 fn matched<'a>(old: &'a [Sided<'a>], new: &'a [Sided<'a>]) -> Vec<ComparedPair<'a>> {
     if let ([old], [new]) = (old, new) {
         return vec![[Some(old), Some(new)]];
@@ -246,7 +246,7 @@ fn with_live(base: DiffReport, subject: &Subject, call: &ResolvedCall) -> Result
     let before = change::warned(session.preceding_rules()?);
     let others = compared.live.others(&owner, OWNERS).map(|(other, by_what)| OtherMesh {
         mesh: other.mesh.into(),
-        text: format!("{} captures here too ({by_what}), so that apply would fail", other.name),
+        text: format!("{} captures here too ({by_what}), so apply would fail", other.name),
         remedy: engine::remedy_of(&other),
     });
     let others: Vec<OtherMesh> = others.collect();

@@ -171,7 +171,7 @@ fn question(
     None
 }
 
-/// The explanation, and true if a listener gets the packet; `None` also for several packets.
+/// The explanation, and true if a listener gets the packet; `None` if unknown or not one packet.
 fn answer(
     all: &[RuleView],
     subject: &Subject,
@@ -200,7 +200,7 @@ fn answer(
     let rule_view = all.iter().find(|rule_view| rule_view.family == family);
     let rule_view = rule_view.expect("every source of rules has a view of each family");
     let explained = subject.explain(rule_view, question).of_empty(is_empty);
-    // NAT in PREROUTING may give it another destination, with a route.
+    // NAT in PREROUTING may give the packet another destination and route.
     let kernel = KernelRoutes::of(if question.no_route.is_some() && is_live { all } else { &[] });
     let no_route = question.no_route_by(explained.outcome(), &kernel);
     let is_captured = explained.is_captured().filter(|_| no_route.is_none());

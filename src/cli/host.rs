@@ -27,7 +27,7 @@ impl System {
     /// This process's own facts, whatever its namespace.
     pub(super) const HERE: Self = Self { is_drop_in: false, files: FilesOf::Ours };
 
-    /// Facts of the namespace of a call: those of the process that names it, if one does.
+    /// Facts of a call's namespace, from the process that names the namespace, if any.
     pub(super) fn of(raw: &Raw) -> Self {
         let named = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty());
         let found = named.map(|given| lookup::find(&given.value, &LookupPlaces::default()));
@@ -49,7 +49,7 @@ impl System {
             FilesOf::Process(process) => process::read_as(process, path),
             FilesOf::Unknown => {
                 return Err(io::Error::other(
-                    "the pod's files are unknown by a namespace's name or path; give pid:N",
+                    "a namespace's name or path does not identify the pod's files; give pid:N",
                 ));
             }
         };
@@ -112,7 +112,7 @@ impl Host for System {
         address::all()
     }
 
-    // Rules can be set before the network is, for example in a new namespace.
+    // Rules can be set before addresses are, for example in a new namespace.
     fn may_lack_addresses(&self) -> bool {
         !self.is_drop_in
     }
@@ -138,7 +138,7 @@ impl Host for System {
     }
 }
 
-/// Enters the namespace of a call. For a drop-in, an empty name means the current one, as upstream.
+/// Enters the namespace of a call. For a drop-in, an empty name means the current one, like upstream.
 pub(super) fn enter_namespace(raw: &Raw, is_drop_in: bool) -> Option<InputProblem> {
     if let Some(given) = raw.get(Setting::NetworkNamespace)
         && given.value.is_empty()
@@ -153,7 +153,7 @@ pub(super) fn enter_namespace(raw: &Raw, is_drop_in: bool) -> Option<InputProble
 }
 
 pub(super) fn enter(word: &str) -> Result<(), String> {
-    let form = "expected a name of ip netns, a container id or at least its first 4 digits, pid:N, or a network \
+    let form = "expected an ip netns name, a container id or at least its first 4 digits, pid:N, or a network \
                 namespace such as /run/netns/NAME or /proc/PID/ns/net";
     let text = |error: &LookupError| {
         // The namespace was found, so another name does not help.

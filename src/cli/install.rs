@@ -32,10 +32,10 @@ pub(super) fn uninstall(raw: &Raw, problems: Vec<InputProblem>) -> RunResult {
     Ok(Exit::Done)
 }
 
-/// Makes exceeding the limit an error instead of the end of the process.
+/// Makes exceeding the file size limit an error instead of a fatal signal.
 pub(super) fn survive_file_size_limit() {
     if let Err(error) = ignore_file_size_limit() {
-        tracing::warn!(target: "install", "a limit of file sizes may end this run: {error}");
+        tracing::warn!(target: "install", "a file size limit may end this run: {error}");
     }
 }
 
@@ -109,8 +109,7 @@ fn entry(raw: &Raw) -> Result<String, Vec<InputProblem>> {
     let object = match raw.get(Setting::PluginEntry) {
         Some(Given { value, source }) if !value.trim_start().starts_with('{') => {
             Some(fs::read_to_string(value.trim()).map_err(|error| {
-                let text =
-                    format!("can't be read: {error}; expected an object of JSON, or the path of a file");
+                let text = format!("can't be read: {error}; expected a JSON object, or the path of a file");
                 vec![InputProblem::with_item(source, value, text)]
             })?)
         }

@@ -57,7 +57,7 @@ fn installs(reader: &mut SettingReader<'_>) -> bool {
     verb.is_none_or(|(_, installs)| installs)
 }
 
-/// Settings, with those of the files as defaults. `--config` may also contain a file's text.
+/// Settings, with the files' values as defaults. `--config` may also contain a file's text.
 fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputProblem>) {
     let mut of_files = Raw::default();
     let mut read = |name: &str, text: &str| {
@@ -78,7 +78,7 @@ fn with_files(mut raw: Raw, mut problems: Vec<InputProblem>) -> (Raw, Vec<InputP
                 path => (path, fs::read_to_string(path)),
             };
             problems.extend(text.map(|text| read(named, &text)).unwrap_or_else(|error| {
-                let text = format!("can't be read: {error}; expected a file of YAML or JSON, or - for input");
+                let text = format!("can't be read: {error}; expected a YAML or JSON file, or - for input");
                 vec![InputProblem::with_item(&source, path, text)]
             }));
         }
@@ -127,9 +127,9 @@ fn adapted(reader: &mut SettingReader<'_>, run: Run, installs: bool) -> (Run, bo
     (Run { mode, backend, lock_wait, settings, cni: run.cni || on_node, ..run }, verbose)
 }
 
-/// Variant of the named programs, which must be all of a family.
+/// Variant of the named programs: all three of a family.
 fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant> {
-    const FORM: &str = "expected NAME:PATH for iptables, iptables-save and iptables-restore together, or the same of ip6tables";
+    const FORM: &str = "expected NAME:PATH for iptables, iptables-save and iptables-restore together, or likewise for ip6tables";
     const FAMILIES: [[&str; 3]; 2] = [
         ["iptables", "iptables-save", "iptables-restore"],
         ["ip6tables", "ip6tables-save", "ip6tables-restore"],
@@ -150,7 +150,7 @@ fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant>
     for family in FAMILIES {
         let has = family.map(|name| programs.iter().any(|(named, _)| named == name));
         if has.contains(&true) && has.contains(&false) {
-            let text = format!("names some programs of {} and not all; {FORM}", family[0]);
+            let text = format!("names some but not all {} programs; {FORM}", family[0]);
             reader.blame(Kuma::Executables, &text);
         }
     }
@@ -218,7 +218,7 @@ fn dry_run(rules: &RuleSet, verbose: bool) -> String {
 
 const TABLES: [Table; 3] = [Table::Raw, Table::Nat, Table::Mangle];
 
-/// Replaces short options of a verb, a condition or a target by long ones.
+/// Replaces short options of a verb, condition or target with long ones.
 fn long(words: &str) -> String {
     const OPTIONS: &str = "-A --append -I --insert -d --destination -i --in-interface -j --jump -m --match -o --out-interface \
                            -p --protocol -s --source --dport --destination-port --sport --source-port";
@@ -244,7 +244,7 @@ fn conditions(rule: &Rule) -> impl Iterator<Item = String> {
     })
 }
 
-/// Restores the resolv.conf that an old release replaced, in place, because the runtime has mounted it.
+/// Restores, in place, the resolv.conf that an old release replaced: the runtime has mounted the file.
 fn restored() -> io::Result<()> {
     let text = match fs::read(BACKUP) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

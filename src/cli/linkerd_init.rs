@@ -17,14 +17,14 @@ pub(super) const CALLED: [&str; 2] = ["proxy-init", "linkerd2-proxy-init"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extra {
-    /// Programs that upstream's flags select; by default legacy, unless our rules are elsewhere or it is missing.
+    /// Programs that upstream's flags select; by default legacy, unless it is missing or our rules are elsewhere.
     programs: Choice,
     /// Seconds that conntrack keeps half-closed connections; `None` keeps the setting.
     close_wait: Option<u32>,
     waits: bool,
 }
 
-/// Programs of iptables by mode (the newer flag) and by name (the older).
+/// iptables programs by mode (the newer flag) and by name (the older).
 const PROGRAMS: [(&str, &str, Choice); 3] = [
     ("legacy", "iptables-legacy", Choice::Iptables(Some(Variant::Legacy))),
     ("nft", "iptables-nft", Choice::Iptables(Some(Variant::Nft))),

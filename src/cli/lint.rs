@@ -1,4 +1,4 @@
-//! `sidecar-init lint`: likely mistakes in capture settings, and warnings of them in other commands.
+//! `sidecar-init lint`: likely mistakes in capture settings, and warnings about them in other commands.
 
 use super::manifest::{self, NotedSettings, Subject, SubjectSection};
 use super::report::{self, Encoding};
@@ -151,7 +151,7 @@ impl LintAnswer {
     }
 }
 
-/// The findings as programs read them.
+/// The findings, for programs.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct LintReport<'a> {

@@ -15,7 +15,7 @@ use sidecar_init::sys::route_lookup::{self, ResolvedRoute, RouteQuery};
 use sidecar_init::{backend, engine, observe::routing, sys::address, sys::namespace::lacks_ipv6};
 use std::{error::Error, fs, io, net::IpAddr};
 
-/// Rules of a listing; of standard input for `-`.
+/// Rules from a listing; from standard input for `-`.
 pub(super) fn from_save(file: &str, pod: &PodContext) -> Result<Vec<RuleView>, Box<dyn Error>> {
     let text = match file {
         "-" => io::read_to_string(io::stdin())?,
@@ -197,7 +197,7 @@ impl Routes for KernelRoutes {
                 // Without the number that the standard library appends.
                 let why = error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase();
                 Err(format!(
-                    "{interface} does not accept packets from {from} to {}: {why}; see the route back, rp_filter and forwarding",
+                    "{interface} does not accept packets from {from} to {}: {why}; check the return route, rp_filter and forwarding",
                     packet.to
                 ))
             }
@@ -214,7 +214,7 @@ impl Routes for KernelRoutes {
         is_up(interface)?;
         let of = |(own, name): &&(IpAddr, String)| name == interface && Family::of(*own) == family;
         let own = self.addresses.iter().find(of).map(|(own, _)| *own);
-        own.ok_or_else(|| format!("nothing is redirected at {interface}: it has no address"))
+        own.ok_or_else(|| format!("{interface} has no address to redirect to"))
     }
 }
 

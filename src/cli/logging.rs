@@ -76,7 +76,7 @@ pub(super) fn start_logging(raw: &Raw, run: &Run, stdout: Stdout) -> Result<(), 
     }
     log_to(Log { level: *level, scopes: scopes.clone(), write: lines(*json, sinks) });
     for (name, value) in raw.service_links() {
-        tracing::debug!(target: "config", "{name}={value} is the link to a Service that Kubernetes sets; passed over");
+        tracing::debug!(target: "config", "{name}={value} is a Service link set by Kubernetes; ignored");
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ fn lines(json: bool, sinks: Vec<Sink>) -> impl Fn(&Event<'_>) + Send + Sync {
         };
         for sink in &sinks {
             if let Err(error) = sink.write(&line) {
-                let _ = writeln!(io::stderr(), "a line of the log can't be written: {error}");
+                let _ = writeln!(io::stderr(), "a log line can't be written: {error}");
             }
         }
     }

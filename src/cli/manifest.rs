@@ -180,7 +180,7 @@ pub(super) fn settings(subject: &Subject) -> Result<NotedSettings, Box<dyn Error
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the rules of this network namespace; or describe rules with flags of apply, or -f FILE")]
+#[error("cannot read this network namespace's rules; instead, give apply's flags, or -f FILE")]
 pub(super) struct Unread(#[source] pub(super) backend::Error);
 
 fn read_noted(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Error> {
@@ -194,9 +194,9 @@ fn read_noted(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Er
                 let basis = Basis::Noted { namespace: subject.namespace(), settings: settings.to_owned() };
                 NotedSettings::Found(Box::new(Subject::of_flags(raw, Vec::new(), machine)), basis)
             }
-            None => NotedSettings::Unknown(format!(
-                "those stored with the rules are of another version ({settings})"
-            )),
+            None => {
+                NotedSettings::Unknown(format!("the stored settings are from another version ({settings})"))
+            }
         },
         [(_, None)] => NotedSettings::Unknown(
             "they were too long to be stored with the rules, or the rules were loaded by nft".to_owned(),
@@ -232,6 +232,6 @@ pub(super) fn needed(here: &NotedSettings) -> Problems {
         NotedSettings::NoRules => "no rules of a mesh exist here",
         NotedSettings::Found(..) => unreachable!("these are settings"),
     };
-    let text = format!("no flags given, and {why}; give flags of apply, or -f FILE");
+    let text = format!("no flags given, and {why}; give apply's flags, or -f FILE");
     Problems(vec![InputProblem::of("settings", text)])
 }

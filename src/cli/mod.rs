@@ -71,7 +71,7 @@ fn call(entry: &CommandEntry, parser: Parser) -> Exit {
         entry.takes(row) && row.setting.is_for(mesh) && !(elsewhere && row.key().is_some())
     };
     // The environment is read once: each look-up in the C library scans all of it, and a pod has several variables for each
-    // Service of its namespace. The first of a duplicate counts.
+    // Service of its namespace. The first duplicate wins.
     let mut variables: HashMap<OsString, OsString> = HashMap::new();
     for (name, value) in std::env::vars_os() {
         variables.entry(name).or_insert(value);
@@ -104,7 +104,7 @@ fn add_hints(problems: &mut Problems, is_namespace: bool) {
     let destination = Setting::Destination.row().option();
     if let Some(problem) = problems.0.iter_mut().find(|problem| is_namespace && problem.name == destination) {
         problem.text.push_str(
-            "; -n is --dry-run here: for a pod of a cluster, kubectl capture explain POD PORT -n NAMESPACE",
+            "; -n is --dry-run here: for a cluster's pod, use kubectl capture explain POD PORT -n NAMESPACE",
         );
     }
     let option = Setting::OutboundPortsExclude.row().option();

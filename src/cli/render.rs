@@ -18,7 +18,7 @@ enum Language {
 }
 
 pub(super) fn run(subjects: &[Subject]) -> RunResult {
-    // A network namespace has the rules of the settings stored there.
+    // A network namespace's rules are rendered from the settings stored there.
     if let [subject] = subjects
         && subject.namespace().is_some()
         && subject.described().is_none()
@@ -99,7 +99,7 @@ fn text(capture: &dyn CapturePolicy, form: Preview) -> String {
     text
 }
 
-/// The rules as programs read them.
+/// The rules, for programs.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct RenderedRules {
@@ -121,7 +121,7 @@ struct OfFamily {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RenderedChain {
-    /// The table of the rule.
+    /// The chain's table.
     table: &'static str,
     /// Its name.
     chain: String,

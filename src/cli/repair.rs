@@ -30,7 +30,7 @@ impl Host for RepairTarget {
     fn name_servers(&self) -> io::Result<Vec<IpAddr>> {
         match &self.process {
             Some(process) => Ok(name_servers(&process::read_as(process, "etc/resolv.conf")?)),
-            None => Err(io::Error::other("a namespace has none; give a process with --pid")),
+            None => Err(io::Error::other("a namespace has none; give --pid")),
         }
     }
 }
@@ -49,7 +49,7 @@ pub(super) fn run(subjects: &[Subject]) -> RunResult {
     }
     let mut reader = SettingReader::new(raw, problems);
     let run = run::read(&mut reader);
-    // It works on the node's file system, whatever the settings are.
+    // Repair works on the node's file system, whatever the settings.
     let call = run::configured(reader, &container, Run { cni: true, ..run })?;
     manifest::begin(subjects, &call.run, [&call.warnings], call.run.stdout())?;
     let done = repaired(&call).and_then(|report| change::finish(&call.run, &report));
@@ -96,7 +96,7 @@ fn container(raw: &Raw) -> Result<RepairTarget, InputProblem> {
         },
         (Some(_), Some(_)) => Err(InputProblem::of("--netns", "contradicts --pid; give one of them")),
         (None, None) => {
-            Err(InputProblem::of("--netns", "is missing; give the container to repair with --netns or --pid"))
+            Err(InputProblem::of("--netns", "is missing; identify the container with --netns or --pid"))
         }
     }
 }
@@ -113,7 +113,7 @@ fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
     Some(InputProblem::with_item(source, value, refused.err()?))
 }
 
-/// Replaces this process by `sidecar-node`, if the call watches; the first word is the program. Returns only on failure.
+/// Replaces this process with `sidecar-node`, if the call watches; the first word is the program. Returns only on failure.
 pub(super) fn hand_over(words: &[OsString]) -> Option<Box<dyn Error>> {
     let arguments = for_node(words)?;
     let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);

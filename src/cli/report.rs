@@ -75,17 +75,17 @@ pub(super) fn fail_as_data() {
     AS_DATA.store(true, Ordering::Relaxed);
 }
 
-/// A failure as programs read it.
+/// A failure, for programs.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ErrorReport {
-    /// The text for people.
+    /// The failure, for people.
     error: ReportedError,
     /// All problems of the input; empty for other failures.
     problems: Vec<Fix>,
 }
 
-/// The operation that failed.
+/// A failure.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReportedError {
@@ -109,7 +109,7 @@ struct Fix {
     message: String,
 }
 
-/// Reports a failure, and maps the exit code by `ends`; `changes` is true if the command would have changed something.
+/// Reports a failure, and maps the exit code with `ends`; `changes` is true if the command would have changed something.
 pub(super) fn exit(outcome: RunResult, changes: bool, ends: fn(Exit) -> Exit) -> Exit {
     let error = match outcome {
         Ok(exit) => return ends(exit),

@@ -1,4 +1,4 @@
-//! Settings of a run, as opposed to those of capture.
+//! Settings of a run, as opposed to capture settings.
 
 use super::logging::{Stdout, start_logging};
 use super::report::{Encoding, Format};

@@ -60,7 +60,7 @@ fn own(reader: &mut SettingReader<'_>) -> (Option<Duration>, bool, bool, bool) {
         (
             of_kernel && (all || watches || verbose),
             Setting::StatusKernel,
-            "can not be combined with --all, --watch or --verbose; give it alone",
+            "can't be combined with --all, --watch or --verbose; give it alone",
         ),
     ] {
         if let Some(given) = raw.get(setting).filter(|given| is_wrong && !given.value.is_empty()) {
@@ -94,7 +94,7 @@ fn kernel(run: &Run) -> RunResult {
     Ok(exit(findings.iter().any(|finding| finding.level == Level::Failure), true))
 }
 
-/// The support of the kernel and its programs, as programs read it.
+/// The support by the kernel and its programs, as data.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct KernelReport<'a> {

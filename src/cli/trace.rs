@@ -1,4 +1,4 @@
-//! `sidecar-init trace`: packets at the rules that they match, each with its end.
+//! `sidecar-init trace`: packets, the rules that they match, and their verdicts.
 
 use super::report::{self, Format};
 use super::run::{self, Run};
@@ -107,7 +107,7 @@ fn show(run: &Run, options: &TraceOptions) -> Result<(), TraceFailure> {
     };
     let mut shown = 0;
     loop {
-        // No report marks the last one of a packet.
+        // No report is marked as a packet's last.
         let look = source.has_open().then(|| Instant::now() + POLL_INTERVAL);
         let until = [look, end].into_iter().flatten().min();
         let woken = requests.wait(&source.fd(), until)?;
@@ -146,7 +146,7 @@ trait TraceSource {
     /// Reads pending reports; returns the packets that they complete.
     fn take(&mut self, known: &mut KnownRules<'_>) -> io::Result<Vec<Block>>;
 
-    /// Packets without reports for a while; all if `now` is `None`.
+    /// Packets without recent reports; all packets if `now` is `None`.
     fn end(&mut self, now: Option<SystemTime>, known: &mut KnownRules<'_>) -> Vec<Block>;
 
     fn has_open(&self) -> bool;
@@ -216,7 +216,7 @@ struct Enabled {
 }
 
 impl Enabled {
-    /// True if nothing is shown otherwise because no rule reports. Rules of iptables (legacy) alone can't be traced.
+    /// True if no rule reports, so nothing would be shown otherwise. iptables (legacy) rules alone can't be traced.
     fn is_needed(known: &KnownRules<'_>) -> bool {
         known
             .read
@@ -241,7 +241,7 @@ impl Enabled {
         }
         let listener =
             nflog::NftraceListener::open().map_err(|error| refused(error, TraceFailure::ListenToTraces))?;
-        // A trace lacks the sender of a packet. Reports of a second group have it.
+        // A trace lacks the packet's sender. Reports to a second group have it.
         let (group, owners) = (LOG_GROUP + 1..LOG_GROUP + 9)
             .find_map(|group| Some((group, nflog::NflogListener::open(group).ok()?)))
             .unzip();
@@ -332,7 +332,7 @@ impl KnownRules<'_> {
 
     fn is_old(&mut self) -> bool {
         match &mut self.read {
-            // The rules of iptables (legacy) have no generation, and reading them takes a program each time.
+            // The rules of iptables (legacy) have no generation, and each reading starts a program.
             Ok(read) => read.index.is_old(&mut read.kernel).unwrap_or(true),
             Err(_) => true,
         }

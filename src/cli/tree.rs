@@ -14,7 +14,7 @@ pub(super) const VERSION: &str = "version";
 pub(super) const ABOUT: &str = "Sets the rules that send a pod's traffic through its service mesh proxy";
 pub(super) const CNI_ABOUT: &str = "Serve a container runtime as a CNI plugin";
 pub(super) const PROGRAM: &str = "sidecar-init";
-/// The beginning of the meaning of flags without effect.
+/// Start of help for flags without effect.
 const NO_EFFECT: &str = "No effect";
 pub(super) const BASIC: [(&str, &str); 2] = [(HELP, HELP_ABOUT), (VERSION, "Print the version")];
 
@@ -30,10 +30,10 @@ pub(super) enum Extent {
 
 pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, chained after the plugins that give a container its \
                                  interface and addresses. A container runtime calls it by the name sidecar-cni, or with \
-                                 CNI_COMMAND set; it takes no flags. ADD sets the rules of a container, CHECK compares them, \
+                                 CNI_COMMAND set; it takes no flags. ADD sets a container's rules, CHECK compares them, \
                                  DEL removes them, GC forgets deleted containers, STATUS checks whether ADD would work, VERSION \
                                  lists the supported versions of the specification.\n\nA pod's annotations select the captured \
-                                 traffic, if the runtime passes them; else the network configuration.";
+                                 traffic, if the runtime passes them; else the network configuration does.";
 pub(super) const PLUGIN_EXAMPLES: &[&str] = &["sidecar-init cni install --watch"];
 pub(super) const PLUGIN_EXITS: &Exits =
     &[("0", "done"), ("1", "failed; the error is on standard output, in the form of the specification")];

@@ -1,4 +1,4 @@
-//! Decides if a container's traffic is captured, and by which settings, from the runtime's call and its configuration.
+//! Decides whether a container's traffic is captured, and by which settings, from the runtime's call and its configuration.
 
 use super::protocol::{ANNOTATIONS, CniError, CniErrorCode, CniResult, PluginConfiguration, RuntimePod};
 use mesh::pod::{self, annotated};
@@ -11,7 +11,7 @@ pub(super) enum CaptureDecision {
     Nothing(String),
 }
 
-/// Decides about a container. `capture` in a network configuration covers uninjected ones too; other reasons to skip a pod apply.
+/// Decides about a container. `capture` in a network configuration covers uninjected containers too; other skip reasons remain.
 pub(super) fn decide(
     configuration: &PluginConfiguration<'_>,
     pod: &RuntimePod,
@@ -61,7 +61,7 @@ fn no_annotations(are_requested: bool) -> String {
     )
 }
 
-/// True if data from the API server could change the decision: all annotations show whether a pod was injected.
+/// True if data from the API server could change the decision: complete annotations show whether a pod was injected.
 fn needs_lookup(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
     match skip {
         Some(pod::Skip::Nameless | pod::Skip::NamespaceExcluded(_)) => false,
@@ -70,7 +70,7 @@ fn needs_lookup(skip: Option<&pod::Skip>, annotations_are_known: bool) -> bool {
     }
 }
 
-/// A pod without an injected sidecar has no proxy to infer settings from; only its annotations count.
+/// A pod without an injected sidecar has no proxy to infer settings from; only its annotations matter.
 fn uninjected(pod: &pod::Pod, title: &str, capture: &Raw) -> CaptureDecision {
     let read = annotated(pod, title, capture);
     let from_annotations = read.raw.iter().filter(|(_, given)| matches!(given.source, Source::Annotation(_)));

@@ -1,8 +1,8 @@
 //! Files that are complete or absent: written under a temporary name, then renamed. Only regular files of limited size are read:
 //! opening a pipe waits for a writer, and a device may never end.
 //!
-//! Other agents may write network configurations at the same time, so those are exchanged in one step, which returns the previous
-//! file. If its content is not as read, it is put back and the caller starts again.
+//! Other agents may write network configurations at the same time, so they are exchanged in one step, which returns the previous
+//! file. If that file's content is unexpected, it is put back and the caller starts again.
 
 use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::fchown;
@@ -55,7 +55,7 @@ fn open(path: &Path, links: Links) -> Result<Option<File>, UnreadableFile> {
         Err(error) if error.raw_os_error() == Some(ELOOP) => return Err(UnreadableFile::Special),
         Err(error) => return Err(error.into()),
     };
-    // Opening a device may have an effect, so the type is checked before, and again once it is open: it may be another file then.
+    // Opening a device may have an effect, so the type is checked before and after opening: it may be another file by then.
     if !found.is_file() {
         return Err(UnreadableFile::Special);
     }
@@ -115,7 +115,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Removes unfinished files of killed calls from this age on.
+/// Removes killed calls' unfinished files of at least this age.
 pub(super) fn sweep(folder: &Path, age: Duration) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
         let is_abandoned = |found: Metadata| {
@@ -144,7 +144,7 @@ fn holds(path: &Path, content: &[u8]) -> bool {
     configuration(path).is_ok_and(|found| found.as_deref() == Some(content))
 }
 
-/// Replaces a file with content `old` by `new`, with the same owner and permissions. On failure the file is unchanged.
+/// Replaces a file's content `old` with `new`, keeping owner and permissions. On failure the file is unchanged.
 pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> io::Result<Put> {
     // A link is kept, and its target replaced.
     let Some(path) = present(fs::canonicalize(path))? else { return Ok(Put::Overtaken) };
@@ -187,7 +187,7 @@ pub(super) fn remove_known(path: &Path, old: &[u8]) -> io::Result<Put> {
     }
     let is_known = holds(&aside.0, old);
     let put = if is_known { Put::Done } else { Put::Overtaken };
-    // A file created since is newer. A folder has only one name.
+    // A file created since is newer. Folders can't be hard-linked.
     if !is_known && fs::hard_link(&aside.0, path).is_err_and(|error| error.kind() != ErrorKind::AlreadyExists)
     {
         fs::rename(&aside.0, path)?;

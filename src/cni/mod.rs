@@ -51,7 +51,7 @@ pub(crate) fn is_called() -> bool {
 pub(crate) fn main() -> ExitCode {
     traces::collect_warnings();
     if let Err(error) = ignore_file_size_limit() {
-        tracing::warn!(target: "state", "a limit of file sizes may end this call: {error}");
+        tracing::warn!(target: "state", "a file size limit may end this call: {error}");
     }
     let watch = TimedCall::start();
     let outcome = watch.answer(serve(&watch));
@@ -102,7 +102,7 @@ fn serve(watch: &TimedCall) -> CniResult<Done> {
         (Verb::Check, Some(target), Some(netns)) => context.check(target, netns, &configuration),
         (Verb::Gc, ..) => context.gc(&configuration),
         (Verb::Status, ..) => context.status(&configuration),
-        _ => unreachable!("a request has what its verb needs"),
+        _ => unreachable!("a request has its verb's parameters"),
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn addresses() -> CniResult<Vec<IpAddr>> {
     Ok(found)
 }
 
-/// Mesh for which an ADD has set rules of nf_tables here, by their record; `None` for rules of other origin. Starts no program.
+/// Mesh for which an ADD set nf_tables rules here, by their record; `None` for rules of other origin. Starts no program.
 pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
     let mut nftables = match Nftables::open(Mesh::default().ownership().table) {
         Err(error) if lacks_netlink(&error) => return Ok(None),

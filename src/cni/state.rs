@@ -1,6 +1,6 @@
-//! State of attachments since ADD: the settings of their rules, in a file each, named after the attachment. It is written before
-//! the first rule, so that DEL finds possible leftovers of a killed ADD, and CHECK compares with it. Records and rules change
-//! together, under the lock of the attachment's namespace.
+//! State of attachments since ADD: the settings of their rules, in a file each, named after the attachment. The file is written
+//! before the first rule, so that DEL finds leftovers of a killed ADD and CHECK can compare. Records and rules change together,
+//! under the attachment's namespace lock.
 
 use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{Attachment, CniError, CniErrorCode, CniResult, MAX_BYTES};
@@ -17,7 +17,7 @@ pub(super) struct AttachmentStore {
     pub(super) folder: PathBuf,
 }
 
-/// An attachment in a network, the key by the specification.
+/// An attachment in a network: the specification's key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AttachmentKey {
     pub(super) network: String,
@@ -39,7 +39,7 @@ pub(super) struct AttachmentRecord {
 pub(super) enum StoredRecord {
     Absent,
     Valid(AttachmentRecord),
-    /// Anything except a readable record, with the reason: torn, of another version, or not a file.
+    /// Anything except a readable record, with the reason: torn, from another version, or not a file.
     Unreadable(String),
 }
 
@@ -126,16 +126,16 @@ impl AttachmentStore {
         Ok(match serde_json::from_slice::<AttachmentRecord>(&text) {
             Ok(record) if record.form == FORM => match record.named_mesh() {
                 Ok(_) => StoredRecord::Valid(record),
-                Err(name) => StoredRecord::Unreadable(format!("its mesh {name:?} is of another version")),
+                Err(name) => StoredRecord::Unreadable(format!("its mesh {name:?} is from another version")),
             },
             Ok(record) => {
-                StoredRecord::Unreadable(format!("its format {} is of another version", record.form))
+                StoredRecord::Unreadable(format!("its format {} is from another version", record.form))
             }
             Err(error) => StoredRecord::Unreadable(error.to_string()),
         })
     }
 
-    /// On failure the old record remains, or the new one, which a failure of the machine may undo.
+    /// On failure the old record remains, or the new one, which a machine failure may undo.
     pub(super) fn keep(&self, key: &AttachmentKey, record: &AttachmentRecord) -> CniResult<()> {
         let text = serde_json::to_vec(record).expect("our own data has text keys");
         self.prepare()
@@ -198,7 +198,7 @@ mod tests {
         record.settings.insert(Setting::Mesh.row().name().to_owned(), "future".to_owned());
         store.keep(&key, &record).expect("written");
         let StoredRecord::Unreadable(why) = store.record(&key).expect("read") else { panic!("it is valid") };
-        assert_eq!(why, "its mesh \"future\" is of another version");
+        assert_eq!(why, "its mesh \"future\" is from another version");
         fs::remove_dir_all(store.folder.parent().expect("a folder")).expect("removed");
     }
 

@@ -142,7 +142,7 @@ pub(super) fn count(folder: &Path, verb: &str, outcome: &str, took: Duration) ->
     files::put(folder, FILE, &text, Durability::MayBeLost)
 }
 
-/// Reads the counters. A missing file, one torn by a failure of the machine, and one of another program count as empty.
+/// Reads the counters. A missing file, one torn by a machine failure, and another program's file count as empty.
 pub(super) fn read_counters(folder: &Path) -> io::Result<CniCounters> {
     let text = match files::read(&folder.join(FILE), MAX_BYTES, Links::Refused) {
         Err(UnreadableFile::Io(error)) => return Err(error),

@@ -61,7 +61,7 @@ impl CallContext {
         Ok(Done { undo: Some(undo), ..Done::new("captured", reason).answering(result(configuration)) })
     }
 
-    /// Record of an attachment before ADD; an error for one of another mesh, because DEL removes the rules of only one.
+    /// Record of an attachment before ADD; an error for another mesh's record, because DEL removes only one mesh's rules.
     fn before(&self, key: &AttachmentKey, mesh: Mesh) -> CniResult<StoredRecord> {
         let stored = self.state.record(key)?;
         if let Some(earlier) = stored.mesh().filter(|earlier| *earlier != mesh) {
@@ -158,7 +158,7 @@ impl CallContext {
                 continue;
             }
             if is_shared {
-                // This record is removed, or the DEL of the other attachment would keep the rules for it.
+                // Otherwise, the DEL of the other attachment would keep the rules for this record.
                 self.state.forget(&key)?;
                 return Ok(Done::new("forgotten", "another attachment of the container has the rules"));
             }
@@ -232,7 +232,7 @@ impl CallContext {
         Err(CniError::new(CniErrorCode::Io, msg, left.join("\n")))
     }
 
-    /// STATUS: reports if ADD could work, by setting rules in a new namespace.
+    /// STATUS: reports whether ADD could work, by setting rules in a new namespace.
     pub(super) fn status(&self, configuration: &PluginConfiguration<'_>) -> CniResult<Done> {
         let unavailable = |what: &str, fault: &dyn std::error::Error| {
             CniError::caused(CniErrorCode::NotAvailable, what, fault)
@@ -255,7 +255,7 @@ impl CallContext {
             unavailable("cannot create or enter a network namespace; CAP_SYS_ADMIN is required", &error)
         })?;
         match tried {
-            Ok(summary) => Ok(Done::new("ready", format!("{} rules set on trial", summary.rules))),
+            Ok(summary) => Ok(Done::new("ready", format!("{} trial rules set", summary.rules))),
             Err(fault) => Err(CniError { code: CniErrorCode::NotAvailable, ..fault }),
         }
     }
@@ -267,7 +267,7 @@ struct Removal {
     is_shared: bool,
 }
 
-/// Restores the record and rules of an earlier ADD, or those of another attachment; without either, removes both.
+/// Restores an earlier ADD's record and rules, or another attachment's; without either, removes both.
 fn undo_add(
     state: &AttachmentStore,
     key: &AttachmentKey,

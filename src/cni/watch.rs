@@ -26,7 +26,7 @@ pub(super) struct TimedCall {
 }
 
 const FAILURE: i32 = 1;
-/// Longest delay of a call's end by logging and counting.
+/// Longest delay of a call's end for logging and counting.
 pub(super) const TRACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl TimedCall {

@@ -18,20 +18,20 @@ const MAX_ATTEMPTS: u32 = 5;
 pub struct Options {
     pub choice: Choice,
     pub on_drift: OnDrift,
-    /// Sets all rules again, including those in place (`--force`).
+    /// Sets all rules again, including rules in place (`--force`).
     pub force: bool,
     /// Owners whose capture prevents setting rules, unless the owner's ownership includes them.
     pub known_owners: &'static [Ownership],
 }
 
 impl Options {
-    /// Replaces differing rules of the owner, and keeps those in place.
+    /// Replaces the owner's differing rules, and keeps its equal rules.
     pub fn replacing(choice: Choice, known_owners: &'static [Ownership]) -> Self {
         Self { choice, on_drift: OnDrift::Replace, force: false, known_owners }
     }
 }
 
-/// Treatment of differing rules of the owner. An incomplete state, left by a killed run, is completed either way.
+/// Treatment of the owner's differing rules. An incomplete state, left by a killed run, is completed either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDrift {
     Replace,
@@ -59,7 +59,7 @@ pub enum EngineError {
     /// Other owners capture in this namespace, each with its evidence.
     #[error("{}", captured(.by, .requested))]
     Captured { by: Vec<(Ownership, String)>, requested: &'static str },
-    /// Tables of nf_tables are dormant or owned by a socket, so a change would fail or have no effect.
+    /// nf_tables tables are dormant or owned by a socket, so a change would fail or have no effect.
     #[error("{}", obstacles(.0))]
     BlockedTables(Vec<BlockedTable>),
     #[error(transparent)]
@@ -99,7 +99,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
     let target = DesiredState::of(desired, name, &before);
     require_listable(&before, &target, |_| false)?;
     let steps = require_effective(&before, &target, steps(&before, &target, options.force))?;
-    // If nothing is installed, everything is missing as a whole: unfinished, so there is nothing to refuse.
+    // If nothing is installed, everything is missing as a whole: unfinished, not drift.
     if options.on_drift == OnDrift::Refuse && !options.force && !before.is_bare() {
         let differences = compare(&before, &target);
         if !differences.is_empty() && !differences.unfinished {
@@ -190,13 +190,13 @@ fn require_effective(
     }
 }
 
-/// The complete snapshot: an unreadable table is not absent.
+/// Reads the snapshot; fails if tables are unreadable.
 fn readable(backend: &mut dyn Backend) -> EngineResult<Snapshot> {
     let snapshot = backend.read()?;
     if snapshot.unreadable.is_empty() { Ok(snapshot) } else { Err(EngineError::Unreadable) }
 }
 
-/// Fails if an unlistable table is `is_relevant`, or rules are desired in it.
+/// Fails if an unlistable table `is_relevant`, or needs rules.
 fn require_listable(
     live: &Snapshot,
     target: &DesiredState,

@@ -17,7 +17,7 @@ pub struct LiveComparison {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Differing chains of iptables, parts of the table of nf_tables, and policy rules, routes and addresses.
+    /// Differing iptables chains, parts of the nf_tables table, and policy rules, routes and addresses.
     pub parts: Vec<DifferingPart>,
     /// True if everything that differs is absent as a whole, table by table: the mark of an interrupted run.
     pub unfinished: bool,
@@ -66,7 +66,7 @@ pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
     let mut route = |object: &Object, side, reason| {
         routes.push(Compared { side, line: object.to_string(), reason: Some(reason) });
     };
-    // Routing is set before rules: rules without it are not from an interrupted run; the routing was removed.
+    // Routing is set before rules: if there are only rules, the routing was removed; no run was interrupted.
     let rules_stand = snapshot.all_contents().any(|contents| contents.holds_any_of(&desired.owner));
     for object in desired.routes.iter().filter(|object| !snapshot.has(object)) {
         differences.unfinished &= !rules_stand;
@@ -172,7 +172,7 @@ impl DesiredState {
     }
 }
 
-/// Obstacles to these steps: a table to change that has an owner, or a dormant table of iptables that needs rules.
+/// Obstacles to these steps: an owned table to change, or a dormant iptables table that needs rules.
 pub(super) fn blocking(before: &Snapshot, desired: &DesiredState, steps: &[CommitStep]) -> Vec<BlockedTable> {
     if before.blocked_tables.is_empty() {
         return Vec::new();

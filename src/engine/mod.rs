@@ -1,5 +1,5 @@
-//! Changes of a network namespace: from the desired and the live rules to steps, and from steps to either the new state or the
-//! old one, on any [`crate::backend::Backend`]. No state is held between calls, and nothing is printed.
+//! Turns desired and live rules into steps, and applies the steps or restores the old state, on any [`crate::backend::Backend`].
+//! No state is held between calls, and nothing is printed.
 
 mod apply;
 mod compare;

@@ -15,7 +15,7 @@ pub enum Maker {
     Predecessor,
 }
 
-/// Names of the predecessors, of all joined owners, whose rules other programs may make too.
+/// Names of predecessors, including joined owners', whose rules other programs may make too.
 pub fn predecessors(owner: &Ownership) -> String {
     let is_doubtful = |pattern: &Pattern| pattern.proof != Proof::NoComments;
     let makes_rules = inheritance::predecessors(owner).filter(|one| one.patterns.iter().any(is_doubtful));
@@ -23,7 +23,7 @@ pub fn predecessors(owner: &Ownership) -> String {
     if names.is_empty() { "no known program".to_owned() } else { names.join(", ") }
 }
 
-/// Makers of an owner's rules in tables of iptables, each with the families and the number of its rules.
+/// Makers of an owner's rules in iptables tables, each with the families and number of its rules.
 pub(super) fn makers(contents: &Contents, owner: &Ownership) -> Vec<(Maker, Vec<Family>, usize)> {
     let mut found: Vec<(Maker, Vec<Family>, usize)> = Vec::new();
     for (family, state) in contents.states() {
@@ -71,7 +71,7 @@ pub fn doubtful(snapshot: &Snapshot, owner: &Ownership) -> Vec<String> {
     found
 }
 
-/// Evidence of other owners that capture in the rules of a packet's path.
+/// Evidence, in the rules of a packet's path, of other capturing owners.
 pub fn other_captures(view: &View, owner: &Ownership) -> BTreeSet<String> {
     let known = |content: &ViewChain| {
         let ViewChain { table, chain, .. } = content;
@@ -137,7 +137,7 @@ pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> 
         let rule = view.find(chain, &|rule| {
             rule.does(|action| matches!(action, Action::Target(Target::Drop) | Action::Reject))
         });
-        // A shared chain of iptables may lead to one of our chains.
+        // A shared iptables chain may lead to one of our chains.
         let rule = rule.filter(|at| !owns_chain(view, &view.chains()[at.chain], owner));
         match (rule, content.policy) {
             (Some(at), _) => Some((place(content), text_of(view, at))),
@@ -171,7 +171,7 @@ fn text_of(view: &View, at: At) -> String {
     view.rule(at).and_then(|rule| rule.text.clone()).unwrap_or_default()
 }
 
-/// True if the action may decide about a connection's NAT, so that the kernel calls no further NAT chain.
+/// True if the action may decide about a connection's NAT, so the kernel calls no further NAT chain.
 fn translates(action: &Action) -> bool {
     matches!(
         action,

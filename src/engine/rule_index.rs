@@ -15,7 +15,7 @@ pub struct RuleIndex {
     places: ByFamily<ChainHandles>,
     /// True if rules of iptables (legacy) exist: nf_tables does not trace packets there.
     pub has_legacy: bool,
-    /// Includes rules of iptables (nft).
+    /// Includes iptables (nft) rules.
     pub has_nf_tables: bool,
 }
 
@@ -95,7 +95,7 @@ fn in_kernel(title: &str, of: Family) -> Option<(u8, &str)> {
     }
 }
 
-/// Rules of a family: both variants of iptables and every table of nf_tables, in one view.
+/// A family's rules: both iptables variants and every nf_tables table, in one view.
 pub fn live(kernel: &mut Kernel, family: Family) -> Result<View, backend::Error> {
     live_parts(kernel, family).map(|(view, _)| view)
 }

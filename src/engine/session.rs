@@ -46,29 +46,29 @@ impl Session {
         preceding_rules(&mut self.kernel, &owner)
     }
 
-    /// Like [`Session::preceding_rules`], after a change: a failure to read is reported instead of an error.
+    /// Like [`Session::preceding_rules`], after a change: a failure to read is listed, not returned.
     pub fn preceding_rules_if_known(&mut self) -> Vec<String> {
         self.preceding_rules().unwrap_or_else(|error| {
-            vec![format!("cannot check for rules of other programs that come before sidecar-init's: {error}")]
+            vec![format!("cannot check for other programs' rules before sidecar-init's: {error}")]
         })
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The variant of iptables that holds rules of the owner; else the preferred backend, if the machine has it.
+    /// The iptables variant that holds the owner's rules; else the preferred backend, if the machine has it.
     InUse(Preference),
     Nftables,
     Iptables(Option<Variant>),
 }
 
-/// The backend to use if the owner has nothing there.
+/// The backend to use if the owner has no rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preference {
     Nftables,
     /// iptables, or nf_tables on a machine without iptables.
     Iptables,
-    /// iptables-legacy, whatever other programs use; otherwise as [`Preference::Iptables`].
+    /// iptables-legacy, whatever other programs use; otherwise like [`Preference::Iptables`].
     Legacy,
 }
 
@@ -107,7 +107,7 @@ impl Choice {
                 (None, Preference::Iptables | Preference::Legacy)
                     if !Variant::ALL.iter().any(|v| backend.has_programs(*v)) =>
                 {
-                    tracing::info!(target: "backend", "no program of iptables is on PATH; using nftables");
+                    tracing::info!(target: "backend", "no iptables program is on PATH; using nftables");
                     BackendName::Nftables
                 }
                 (None, Preference::Iptables | Preference::Legacy) => {

@@ -32,7 +32,7 @@ pub struct OwnRules {
     pub families: Vec<Family>,
     pub rules: usize,
     pub maker: Maker,
-    /// Record in the table of nf_tables, and true if the rules still match it; `None` without a record.
+    /// Record in the nf_tables table, and true if the rules still match it; `None` without a record.
     pub record: Option<(TableRecord, bool)>,
 }
 
@@ -141,7 +141,7 @@ fn findings(live: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &[
     findings
 }
 
-/// Findings about the source address of the proxy of `one`, and about routing left without rules.
+/// Findings about the source address of `one`'s proxy, and about routing left without rules.
 fn of_routing(snapshot: &Snapshot, owner: &Ownership, one: &Ownership, held: &[&OwnRules]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let captures_ipv6 = held.iter().any(|held| held.families.contains(&Family::V6));
@@ -183,7 +183,7 @@ fn unreadable(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     unread.chain(unlistable).collect()
 }
 
-/// Other programs' rules that precede the owner's in the chains of iptables.
+/// Other programs' rules that precede the owner's in iptables chains.
 fn foreign_rules(snapshot: &Snapshot, owner: &Ownership) -> Vec<Finding> {
     let mut findings = Vec::new();
     for contents in snapshot.all_contents() {

@@ -33,7 +33,7 @@ pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Comm
     if !tables.is_empty() {
         steps.push(CommitStep::RemoveTables(tables));
     }
-    // If nothing else is to do, the evidence of the inheritance is kept, and so is its protocol.
+    // If there is nothing else to do, inherited routing keeps its protocol, the evidence of inheritance.
     let only_adopts =
         |step: &CommitStep| matches!(step, CommitStep::Adopt(object) if desired.routes.contains(object));
     if joined.is_empty() && steps.iter().all(only_adopts) {
@@ -102,7 +102,7 @@ impl<'a> Migration<'a> {
             let is_removed =
                 |backend: &BackendName| kept.is_none_or(|contents| contents.backend() != *backend);
             BackendName::ALL.into_iter().filter(is_removed).for_each(|backend| match (backend, kept) {
-                // The empty tables that its last rule leaves are removed too.
+                // Tables left empty by the last rule are removed too.
                 (BackendName::IPTABLES_NFT, None | Some(Contents::Nftables(_))) => migration.clear(),
                 _ => migration.migrate_backend(backend, None, false),
             });
@@ -189,7 +189,7 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Makes the owner's table equal to this, or replaces another owner's table by it in the same transaction.
+    /// Makes the owner's table equal to this, or replaces another owner's table with it in the same transaction.
     fn table(&mut self, desired: Option<&EncodedTable>) {
         let captures_alike =
             |table: &&EncodedTable| desired.is_some_and(|desired| !hands_over(desired)) && !hands_over(table);
@@ -307,7 +307,7 @@ fn states(before: &Snapshot, steps: &[CommitStep], variant: Variant, family: Fam
     states
 }
 
-/// Marks of TPROXY in a change, of the live and the desired rules together, by backend and table of nf_tables.
+/// TPROXY marks in a change, of the live and the desired rules together, by backend and nf_tables table.
 struct Bridge {
     marks: BTreeMap<(BackendName, String), BTreeSet<Mark>>,
     owner: Ownership,
@@ -336,7 +336,7 @@ impl Bridge {
         Cow::Owned(contents.map(|state| self.state(backend, state.clone()), |table| self.table(table)))
     }
 
-    /// The guarded table of nf_tables. Its `mangle` rules precede those of iptables, but may see another table's marks.
+    /// The guarded nf_tables table. Its `mangle` rules precede iptables' rules, but may see another table's marks.
     fn table(&self, table: &EncodedTable) -> EncodedTable {
         let is_nftables = |backend: BackendName| backend == BackendName::Nftables;
         let marks = self.marks_of(|backend, _| !hands_over(table) || !is_nftables(backend));

@@ -1,4 +1,4 @@
-//! Support of rules by a network namespace, its kernel and the programs of iptables. Reads only.
+//! Support for rules in a network namespace, its kernel and the iptables programs. Reads only.
 
 use crate::backend::{Kernel, Variant, iptables};
 use crate::sys::netfilter::{self, Extension};
@@ -11,7 +11,7 @@ pub fn support(kernel: &Kernel) -> Vec<Finding> {
     let mut findings = vec![
         host(),
         right(process::NET_ADMIN, "NET_ADMIN", Level::Failure, "nothing can be changed without it"),
-        right(process::NET_RAW, "NET_RAW", Level::Warning, "the legacy variant of iptables needs it"),
+        right(process::NET_RAW, "NET_RAW", Level::Warning, "iptables-legacy needs it"),
     ];
     findings.extend(programs(kernel));
     findings.extend(extensions());
@@ -34,7 +34,7 @@ fn host() -> Finding {
             unknown("without /proc, the kind of the network namespace is unknown".to_owned(), "mount /proc")
         }
         Some(true) => {
-            let text = "the network namespace is the machine's own: rules here would capture the traffic of the machine";
+            let text = "this is the machine's own network namespace: rules here would capture its traffic";
             Finding::warning(Code::HostNamespace, "", text, "give the pod's with --network-namespace")
         }
     }
@@ -131,7 +131,7 @@ fn modprobe(module: &str) -> String {
     format!("on the node: modprobe {module}{hint}")
 }
 
-/// The setting of `all` is the last one for all interfaces: each can be changed afterwards, as container runtimes do for `lo`.
+/// `all` shows the last change to all interfaces: each can be changed afterwards, as container runtimes do for `lo`.
 fn no_interface_has_ipv6() -> bool {
     let folders = fs::read_dir("/proc/sys/net/ipv6/conf").into_iter().flatten().flatten();
     let mut interfaces = folders

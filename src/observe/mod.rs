@@ -168,8 +168,8 @@ fn record_of(record: &nftables::TableRecord, is_as_made: bool) -> Record {
     Record { program_version, command, at, settings, settings_digest, rules_digest, changed_since }
 }
 
-/// Routing of a family. Packets are delivered locally if their mark is that of a policy rule that leads to a table with a local
-/// default route.
+/// Routing of a family. Packets are delivered locally if the policy rule for their mark leads to a table with a local default
+/// route.
 pub fn routing(routes: &BTreeSet<Object>, of_family: Family, addresses: &[IpAddr]) -> Routing {
     let local_marks = routes.iter().filter_map(|object| match object {
         Object::Rule { family, mark, table, .. } if *family == of_family => {

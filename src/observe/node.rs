@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, error::Error, io, iter, thread};
 
-/// Namespaces read at a time: a reading mostly waits for the kernel or for programs of iptables.
+/// Namespaces read at a time: a reading mostly waits for the kernel or iptables programs.
 const AT_ONCE: usize = 16;
 
 /// A namespace that takes longer is reported as unknown, and does not delay the others.

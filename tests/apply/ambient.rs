@@ -1,12 +1,12 @@
-//! Istio's ambient mode captures in a pod by chains with the sidecar's prefix, one of them with the same name. Its rules belong
-//! to another owner: they are kept, and no rules are set beside them.
+//! Istio's ambient mode captures in a pod with chains that have the sidecar's prefix; one even has the same name. Its rules
+//! belong to another owner: they are kept, and no rules are set beside them.
 
 use crate::apply::stage::{REDIRECT, VARIANTS, call, same, state};
 use crate::support::namespace::{Namespace, run, succeed};
 use crate::support::setting::{Family, Variant};
 use crate::takeover::meshes::Goal;
 
-/// Its rules in nf_tables, reduced.
+/// Ambient's nf_tables rules, shortened.
 const NATIVE: &str = "table inet istio-ambient-nat {
   chain prerouting { type nat hook prerouting priority -100; jump istio-prerouting; }
   chain output { type nat hook output priority -100; jump istio-output; }
@@ -15,7 +15,7 @@ const NATIVE: &str = "table inet istio-ambient-nat {
 }
 ";
 
-/// Sets the node agent's rules with DNS capture: in iptables, those of `tests/meshes/ambient/upstream.rs`.
+/// Sets the node agent's rules with DNS capture; iptables rules are from `tests/meshes/ambient/upstream.rs`.
 fn set(namespace: &Namespace, variant: Variant) {
     if variant == Variant::Native {
         namespace.load(NATIVE);
@@ -62,7 +62,7 @@ fn ambient_is_kept_and_no_rules_are_set_beside_it() {
             printed.stderr
         );
         assert!(printed.stdout.contains("15001"), "{}", printed.stdout);
-        same(&before, &everything(&namespace), "rules of ambient were changed");
+        same(&before, &everything(&namespace), "ambient's rules were changed");
     }
 }
 
@@ -74,11 +74,11 @@ fn clean_of_all_meshes_removes_ambient() {
         set(&namespace, variant);
         let printed = succeed(&namespace, &["clean"]).stderr;
         assert!(printed.contains("removing the rules of Istio's ambient mode"), "{printed}");
-        same(&before, &state(&namespace), "rules of ambient are left");
+        same(&before, &state(&namespace), "ambient's rules are left");
     }
 }
 
-/// Cleaning after the sidecar removes its rules beside ambient, except for the chain name that both use.
+/// Cleaning beside ambient removes the sidecar's rules, but keeps the chain that both use.
 #[test]
 fn clean_beside_ambient_removes_the_sidecar() {
     for variant in VARIANTS {

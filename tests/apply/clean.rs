@@ -1,5 +1,5 @@
-//! `clean` leaves the namespace in its state before the first apply. Rules of other programs exist first: Docker's redirect of
-//! its embedded resolver, a table of nf_tables, rules in legacy tables. The comparison is of the output of those programs.
+//! `clean` leaves the namespace in its state before the first apply. Rules of other programs exist first: Docker's redirect to
+//! its embedded resolver, an nf_tables table, rules in legacy tables. The output of listing programs is compared.
 
 use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, routing, same, tables};
 use crate::support::namespace::{Namespace, succeed};
@@ -40,7 +40,7 @@ const LEGACY_V6: &str = "*filter
 COMMIT
 ";
 
-/// Policy rules and routes of other owners, one in the default routing table of the tool.
+/// Policy rules and routes of other owners, one in the tool's default routing table.
 const ROUTING: &str = "rule add fwmark 7 lookup 77
 route add blackhole default table 77
 rule add fwmark 8 lookup 133
@@ -76,7 +76,7 @@ fn leaves_no_trace(variant: Variant) {
 }
 
 /// Output of all listing programs. Remarks and counters are omitted because they change without a run. A legacy table cannot be
-/// removed from a namespace once it exists, so one without rules counts as absent.
+/// removed from a namespace once it exists, so an empty one counts as absent.
 fn seen_by_others(namespace: &Namespace) -> String {
     let mut text = namespace.stdout("nft", &["list", "ruleset"]);
     // xtables rules list their counters.

@@ -1,5 +1,5 @@
-//! Single changes of the rules: `diff` names each, the drop-in refuses, and repairs where it may. Drift of arbitrary rules is a
-//! law of the rule model; these tests cover rules listed by programs.
+//! Single changes to the rules: `diff` names each; the drop-in refuses, and repairs where it may. The rule model's laws cover
+//! drift of arbitrary rules; these tests cover rules listed by programs.
 
 use crate::apply::stage::{FULL, VARIANTS, call, same, state};
 use crate::support::namespace::{Namespace, run, succeed};
@@ -56,7 +56,7 @@ fn each_changed_rule_is_named_and_repaired() {
     }
 }
 
-/// A foreign rule before the mesh's rules is drift; one behind them, or one that only counts, is not.
+/// A foreign rule before the mesh's rules is drift; one after them, or one that only counts, is not.
 #[test]
 fn foreign_rules_in_first_place_are_drift() {
     let accept = "-p tcp -m tcp --dport 9 -j ACCEPT";

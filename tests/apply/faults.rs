@@ -53,7 +53,7 @@ rows! {
     legacy_to_more: every_step((Variant::Legacy, REDIRECT, Variant::Legacy, FULL));
     legacy_to_less: every_step((Variant::Legacy, FULL, Variant::Legacy, REDIRECT));
     legacy_again: every_step((Variant::Legacy, FULL, Variant::Legacy, FULL));
-    /// Rules of iptables (nft) are removed without a program.
+    /// iptables (nft) rules are removed without a program.
     legacy_to_nothing: every_step((Variant::Legacy, FULL, Variant::Legacy, &[]));
     legacy_to_nft: every_step((Variant::Legacy, FULL, Variant::Nft, FULL));
     nft_from_nothing: every_step((Variant::Nft, &[], Variant::Nft, FULL));

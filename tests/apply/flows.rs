@@ -88,9 +88,9 @@ fn survive(variant: Variant, family: Family, [old, new]: [Mode; 2]) {
     let dns = udp(&pod, 53);
     assert_eq!(query(&pod, &dns), Answerer::Agent, "{what}: before");
     apply(new, &MORE);
-    assert_eq!(query(&pod, &dns), Answerer::Agent, "{what}: the flow of DNS\n{}", pod.rules());
+    assert_eq!(query(&pod, &dns), Answerer::Agent, "{what}: the DNS flow\n{}", pod.rules());
     // New flows are captured as before.
-    assert_eq!(query(&pod, &udp(&pod, 53)), Answerer::Agent, "{what}: a new flow of DNS");
+    assert_eq!(query(&pod, &udp(&pod, 53)), Answerer::Agent, "{what}: a new DNS flow");
 }
 
 fn udp(pod: &Pod, port: u16) -> UdpSocket {

@@ -21,14 +21,14 @@ fn all_allowed_owner_groups_are_set() {
             run(&namespace, &call("apply", variant, FULL), &groups).with(0, &what);
             let rules = state(&namespace);
             let is_whole = |line: &&str| line.matches("! --gid-owner 4").count() == count;
-            assert_eq!(rules.lines().filter(is_whole).count(), 2, "{what}: one rule a family\n{rules}");
+            assert_eq!(rules.lines().filter(is_whole).count(), 2, "{what}: one rule per family\n{rules}");
             run(&namespace, &call("diff", variant, FULL), &groups).with(0, &what);
             run(&namespace, &["clean"], &groups).with(0, &what);
         }
     }
 }
 
-/// The preview is upstream's, which has too many words.
+/// The preview matches upstream's, which has too many words.
 #[test]
 fn unrestorable_preview_has_a_warning() {
     let namespace = Namespace::new();

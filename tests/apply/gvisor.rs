@@ -1,6 +1,6 @@
 //! A kernel without nf_tables: gVisor's. Missing features are reported, change nothing, and do not block the available ones: the
-//! legacy tables of iptables. Debian's gVisor (20221219) has the table nat without the match `owner`, so none of the tool's rules
-//! can be set in it.
+//! legacy tables of iptables. Debian's gVisor (20221219) has the nat table without the `owner` match, so none of the tool's rules
+//! can be set.
 
 use crate::support::folder::Folder;
 use crate::support::program::{BINARY, Outcome, Run};
@@ -43,7 +43,7 @@ fn missing_tables_are_no_failure() {
     check("status", 3, &["Nothing is captured"]);
 }
 
-/// Without a backend flag, the drop-in and `apply` both take the kernel's only backend.
+/// Without a backend flag, the drop-in and `apply` both use the kernel's only backend.
 #[test]
 #[ignore = "needs gVisor's runsc"]
 fn unsupported_match_is_named_and_leaves_no_rules() {

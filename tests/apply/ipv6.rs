@@ -53,7 +53,7 @@ fn disabled_and_not_requested() {
     }
 }
 
-/// The flags declare IPv6 and the kernel has it disabled: rules are set, routing that the kernel would refuse is not, and every
+/// The flags declare IPv6, but the kernel has it disabled: rules are set, routing that the kernel would refuse is not, and every
 /// command reports this as desired.
 #[test]
 fn disabled_but_requested() {

@@ -1,4 +1,4 @@
-//! The lock of a network namespace: runs that it excludes, and users without access to it.
+//! A network namespace's lock: runs that it excludes, and users without access to it.
 
 use crate::support::program::{BINARY, Outcome, PATH, as_user, binary, is_running};
 use crate::support::wait;

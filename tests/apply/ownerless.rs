@@ -51,7 +51,7 @@ fn bound(address: &str) -> UdpSocket {
     until_ok(|| UdpSocket::bind(address).map_err(|error| format!("{address}: {error}")))
 }
 
-/// Returns true if a closed port refuses a connection by a reset, which has no owner.
+/// Returns true if a closed port refuses a connection with a reset, which has no owner.
 fn is_reset(address: &str, expected: bool) -> bool {
     let address: SocketAddr = address.parse().expect("an address");
     let error = TcpStream::connect_timeout(&address, limit(expected)).expect_err("nothing listens");
@@ -62,7 +62,7 @@ fn is_reset(address: &str, expected: bool) -> bool {
     }
 }
 
-/// Returns true if a closed port refuses a datagram by an ICMP error, which has no owner.
+/// Returns true if a closed port refuses a datagram with an ICMP error, which has no owner.
 fn is_unreachable(from: &str, to: &str, expected: bool) -> bool {
     let socket = bound(from);
     socket.connect(to).expect("connected");
@@ -76,8 +76,8 @@ fn is_unreachable(from: &str, to: &str, expected: bool) -> bool {
     }
 }
 
-/// Rules for packets from port 9, some of which they drop, and true if a packet without an owner passes: with rules behind them,
-/// with lists of owners, with both kinds of owner.
+/// Rules that drop some packets from port 9, and true if a packet without an owner passes: rules before others, lists of owners,
+/// both kinds of owner.
 const ROWS: [(&str, bool); 6] = [
     ("-A ISTIO_A -m owner ! --uid-owner 5 -j DROP\n", false),
     ("-A ISTIO_A -m owner --uid-owner 5 -j DROP\n", true),

@@ -1,5 +1,5 @@
-//! Many runs at once, and the lock that programs of iptables share. The lock is the file `/run/xtables.lock`. Tests hold it in a
-//! separate mount namespace, so that other programs do not wait.
+//! Many runs at once, and the lock that iptables programs share, the file `/run/xtables.lock`. Tests hold it in a separate mount
+//! namespace, so other programs do not wait.
 
 use crate::support::mounts::in_mount_namespace;
 use crate::support::program::{Outcome, Run, binary};
@@ -46,13 +46,13 @@ fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
     });
 }
 
-/// Outside CNI mode the shared lock is waited for up to `--lock-wait`, and its holder is named.
+/// Outside CNI mode, runs wait for the shared lock up to `--lock-wait` and name its holder.
 #[test]
 fn the_holder_of_the_lock_is_named() {
     with_lock_held(|| {
         let namespace = Namespace::new();
         let path = namespace.path();
-        // The programs of iptables read 0 as no limit.
+        // iptables programs read 0 as no limit.
         for seconds in ["1", "0"] {
             let flags = ["--lock-wait", seconds, "--network-namespace", &path];
             let arguments = call("apply", Variant::Legacy, &[REDIRECT, &flags].concat());

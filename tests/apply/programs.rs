@@ -1,4 +1,4 @@
-//! Programs that hang, print without end, report false results, or still run when the tool is killed.
+//! Programs that hang, print endlessly, report false results, or still run when the tool is killed.
 
 use crate::support::program::{PATH, binary, is_running};
 use crate::support::wait;
@@ -30,7 +30,7 @@ pub(crate) fn sleep(number: u32) -> String {
     format!("/bin/sleep 9{}{number}", process::id())
 }
 
-/// The script waits for a child, as wrappers do, which has to be killed as well.
+/// Like a wrapper, the script waits for a child, which has to be killed too.
 #[test]
 fn hanging_program_is_killed_with_its_children() {
     for (number, (variant, verb)) in

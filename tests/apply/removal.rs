@@ -1,4 +1,4 @@
-//! Rules in tables of iptables (nft) that have changed since they were listed.
+//! Rules in iptables (nft) tables that have changed since they were listed.
 
 use crate::apply::programs::among;
 use crate::apply::stage::{FULL, call, same, state};
@@ -7,7 +7,7 @@ use crate::support::namespace::{Namespace, succeed};
 use crate::support::program::{binary, script};
 use crate::support::setting::{Family, Variant};
 
-/// Rules of other owners, before and behind the mesh's rules, some twice, and one that jumps to a custom chain.
+/// Rules of other owners, before and after the mesh's rules, some twice, and one that jumps to a custom chain.
 const FOREIGN: &str = "*nat
 :STRANGER - [0:0]
 -A OUTPUT -p tcp -m tcp --dport 4001 -j STRANGER

@@ -1,4 +1,4 @@
-//! Runs without writes, as monitors of the kernel report them; and a report that can't be printed.
+//! Runs without writes, as kernel monitors confirm; and a report that can't be printed.
 
 use crate::support::program::{Outcome, PATH, binary};
 use crate::support::wait;
@@ -75,7 +75,7 @@ impl Monitor {
         assert!(strange.is_empty(), "{} reported {strange:?}", self.line);
         let generations = report.lines().filter(|line| line.contains("new generation")).count();
         let probes = report.lines().filter(|line| line.contains(PROBE)).count();
-        assert!(generations <= probes, "{}: a change without content was committed\n{report}", self.line);
+        assert!(generations <= probes, "{}: an empty change was committed\n{report}", self.line);
     }
 }
 
@@ -105,5 +105,5 @@ fn unprintable_report_reverts_nothing() {
     run(&namespace, &check).with(3, "after clean");
     // A rule with the tool's routing protocol that it would not set.
     namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
-    unprinted(&["clean"], "the rules of sidecar-init are removed; kept are rules");
+    unprinted(&["clean"], "sidecar-init's rules are removed; rules that");
 }

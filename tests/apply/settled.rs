@@ -1,6 +1,5 @@
-//! After a call, `diff` with the same flags finds no difference and a second call changes nothing, for scenarios of the
-//! catalogue, both variants of iptables and native nf_tables; `clean` then leaves no rules, and for Kuma none are left for its
-//! `uninstall`.
+//! After a call, `diff` with the same flags finds no difference and a second call changes nothing, for the catalogue's scenarios,
+//! both iptables variants and native nf_tables; `clean` then leaves no rules, so Kuma's `uninstall` finds none.
 
 use crate::support::catalogue;
 use crate::support::namespace;
@@ -54,7 +53,7 @@ fn check(name: &str, output: Outcome, says: &str) {
     assert!(printed.contains(says), "{name}: {printed}");
 }
 
-/// For each mesh the scenario with most kinds of its rules, and a sample of the others.
+/// Each mesh's scenario with the most kinds of rules, and a sample of the others.
 fn tried() -> Vec<Case> {
     let most = ["ambient-everything", "dns-tproxy", "dual-stack", "kuma-everything", "linkerd-everything"];
     let (mut tried, others): (Vec<Case>, Vec<Case>) =

@@ -1,4 +1,4 @@
-//! The engine in a front end of a node: several network namespaces in parallel from one process, without moving the caller's
+//! The engine in a node's front end: several network namespaces in parallel from one process, without moving the caller's
 //! threads.
 
 use crate::support::engine::kernel;

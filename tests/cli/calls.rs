@@ -1,4 +1,4 @@
-//! Every setting of every mesh is read from its flag and each of its variables, and an error names the one used.
+//! Every setting of every mesh is read from its flag and each of its variables, and an error names the source.
 
 use crate::support::program::{Run, binary};
 use mesh::settings::{self, SettingRow, Topic};
@@ -6,7 +6,7 @@ use mesh::{Mesh, Setting};
 
 const BAD: &str = "a\nb";
 
-/// Settings of a command of the mesh, and the command's words.
+/// Settings of a mesh's command, and the command's words.
 fn rows(mesh: Mesh) -> (Vec<&'static SettingRow>, Vec<&'static str>) {
     let others = [Setting::Format, Setting::AllowHostNamespace, Setting::Mesh, Setting::Replace];
     let rows = settings::of(mesh).filter(|row| !others.contains(&row.setting));
@@ -34,7 +34,7 @@ fn settings_are_refused_by_the_names_of_their_flags_and_variables() {
         };
         let flags = rows.iter().map(|row| row.long).filter(|long| !long.is_empty());
         check(flags.map(|long| format!("--{long}")).collect(), &[]);
-        // The first of a setting's variables that is set counts.
+        // The first of a setting's set variables wins.
         for nth in 0..3 {
             let variables: Vec<&str> =
                 rows.iter().filter_map(|row| row.variables.get(nth).copied()).collect();

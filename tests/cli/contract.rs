@@ -1,5 +1,5 @@
-//! Output for programs matches the schemas in `docs/schemas`, on real states of a namespace; so do failures; and the documents
-//! about them are complete.
+//! Output for programs, including failures, matches the schemas in `docs/schemas` in real namespace states; the documents about
+//! the schemas are complete.
 
 use crate::support::namespace;
 use crate::support::program::{BINARY, Outcome};
@@ -23,7 +23,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// Rejects fields that the schema does not name: readers have to ignore them, but none are printed.
+/// Rejects fields that the schema does not name: readers ignore such fields, but none is printed.
 fn strict(schema: &mut Value) {
     match schema {
         Value::Object(keys) => {
@@ -172,7 +172,7 @@ fn repairs_and_traces_match_their_schemas() {
     }
 }
 
-/// A rule without a certain owner is kept; the report and the failure both list it.
+/// A rule with an uncertain owner is kept; the report and the failure both list it.
 #[test]
 fn incomplete_clean_is_reported_and_fails() {
     let namespace = Namespace::new();
@@ -187,7 +187,7 @@ fn incomplete_clean_is_reported_and_fails() {
     // Text output has no report; the failure lists the rule.
     let text = run(&namespace, &["clean"]);
     assert_eq!((text.code, text.stdout.as_str()), (Some(1), ""));
-    assert!(text.stderr.contains("error: the rules of sidecar-init are removed; kept are"));
+    assert!(text.stderr.contains("error: sidecar-init's rules are removed; rules that"));
 }
 
 fn failure(output: &Outcome) -> Value {

@@ -61,7 +61,7 @@ fn settings() -> Vec<Setting> {
     shaping.map(|row| row.setting).filter(|setting| *setting != Setting::IptablesVersion).collect()
 }
 
-/// Strings with a meaning for iptables, a shell or a parser of lists.
+/// Strings with a meaning for iptables, a shell or a list parser.
 const TROUBLE: &[&str] = &[
     "\n",
     "\r\n",

@@ -1,4 +1,4 @@
-//! The terminal of the README, `docs/pictures/terminal.svg`: a session in the sandbox, recorded in a pseudo-terminal.
+//! The README's terminal, `docs/pictures/terminal.svg`: a session in the sandbox, recorded in a pseudo-terminal.
 //! `UPDATE_GOLDENS=1` writes the file instead of comparing it, as `scripts/record` does. Needs root and curl; never skips.
 
 use crate::support::program::{BINARY, PATH};
@@ -10,7 +10,7 @@ const COLUMNS: u16 = 80;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/pictures/terminal.svg");
 
-/// Commands of the session, and the number of paragraphs shown of each answer.
+/// The session's commands, and the number of paragraphs shown from each answer.
 const SESSION: [(&str, usize); 3] =
     [("curl http://10.9.0.2", 1), ("sidecar-init status", 3), ("sidecar-init explain 10.9.0.2:443", 2)];
 

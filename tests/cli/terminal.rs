@@ -107,7 +107,7 @@ fn differences_and_errors_are_in_colour() {
     assert!(plain(&shown).lines().all(|line| line.chars().count() <= 60), "{shown}");
 }
 
-/// A terminal gets sentences; a log only on request or in other output.
+/// A terminal gets a log only on request or from drop-ins.
 #[test]
 fn a_terminal_gets_sentences_instead_of_log_lines() {
     let pod = Namespace::new();

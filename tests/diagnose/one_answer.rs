@@ -1,4 +1,4 @@
-//! All commands agree on any namespace: `status`, `explain`, `diff`, `lint`, `render`, `verify` and the overview of the node.
+//! All commands agree on any namespace: `status`, `explain`, `diff`, `lint`, `render`, `verify` and the node overview.
 
 use crate::support::namespace::{Namespace, run};
 use serde_json::Value;
@@ -179,7 +179,7 @@ fn all_commands_agree() {
         };
         assert!(changes.iter().any(is_new) || !is_captured, "{name}: {diff:#}");
         assert_eq!(changes.is_empty(), flags.is_empty() && others.is_empty(), "{name}: {diff:#}");
-        // Stored settings against the rules: a verdict decided by another program's rules differs in the direction of the rules.
+        // Compares stored settings with the rules: traffic that another program's rules divert is captured only by the settings.
         if !flags.is_empty() {
             let (diff, code) = document(&pod, &["diff"]);
             let changes = diff["changes"].as_array().expect("a list");

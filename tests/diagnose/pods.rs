@@ -1,4 +1,4 @@
-//! Pods as a source of configuration: a manifest and equivalent flags have the same rules. `crates/mesh/tests/pods.rs` covers
+//! Pods as a source of configuration: a manifest and equivalent flags give the same rules. `crates/mesh/tests/pods.rs` covers
 //! parsing.
 
 use crate::support::program::{Outcome, Run, binary, fed};

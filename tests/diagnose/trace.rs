@@ -220,7 +220,7 @@ fn every_end_of_a_packet_is_reported() {
             let packets = started.packets();
             assert_eq!(packets[0]["verdict"], verdict, "{backend}: {packets:?}");
             assert!(packets[0]["summary"].as_str().expect("words").starts_with(summary), "{packets:?}");
-            // The kernel reports a rule that returns by another message type.
+            // The kernel reports a returning rule with another message type.
             let names_rule = packets[0]["rules"].to_string().contains("15090");
             assert_eq!(names_rule, verdict == "not_captured", "{backend}: {packets:?}");
         }
@@ -303,7 +303,7 @@ fn table_kept_by_an_old_kernel_is_removed_by_the_next_run() {
     assert_eq!(pod.stdout("nft", &["list", "tables"]), "");
 }
 
-/// Without rules that log, a trace works as with `--enable`; rules of iptables (legacy) can't be traced that way.
+/// Without rules that log, a trace works as with `--enable`; iptables (legacy) rules can't be traced that way.
 #[test]
 fn missing_log_rules_are_reported() {
     let (pod, _peer) = pods();

@@ -1,4 +1,4 @@
-//! The size of each part has a ceiling: more lines are a decision that a commit explains, and fewer lower the ceiling.
+//! Each part's line count has a ceiling: a commit explains more lines, and fewer lines lower the ceiling.
 
 use crate::repository::{self, File, ROOT, files, none};
 use std::{
@@ -29,7 +29,7 @@ fn wrong(part: &str, kind: &str, lines: usize, ceiling: usize) -> Option<String>
     let spare = (lines / 50).max(50);
     if lines > ceiling {
         Some(format!(
-            "{part}: {lines} lines of {kind}, ceiling {ceiling}: lower it, or say in the commit what a user gets for the lines"
+            "{part}: {lines} lines of {kind}, ceiling {ceiling}: remove lines, or explain their benefit to users in the commit"
         ))
     } else if ceiling > lines + spare {
         Some(format!("{part}: {lines} lines of {kind}, ceiling {ceiling}: lower the ceiling"))

@@ -37,7 +37,7 @@ const RULES: [Rule; 5] = [
         files: &["rules/src/*.rs", "src/engine/*.rs", "src/backend/*.rs", SYS],
         except: &[],
         lacks: "istio:: mesh:: diagnose::",
-        remedy: "the vocabulary and the engine know no mesh: pass what it knows as a value",
+        remedy: "the vocabulary and the engine name no mesh: pass a mesh's facts as values",
     },
     Rule {
         files: &[
@@ -64,13 +64,13 @@ const RULES: [Rule; 5] = [
         files: &["src/cni/protocol/*.rs"],
         except: &[],
         lacks: "env:: fs:: io:: process:: ::now() thread:: crate:: sidecar_init",
-        remedy: "the protocol is pure, so that the author of a network configuration, and the fuzzer, can ask how it is understood",
+        remedy: "the protocol is pure, so that authors of network configurations, and the fuzzer, can call the parser",
     },
     Rule {
         files: &["*.rs"],
         except: &[SYS, INTERFACE, "tests/house/code.rs"],
         lacks: "unsafe allow(unsafe_code expect(unsafe_code",
-        remedy: "unsafe code is in sys alone",
+        remedy: "only sys has unsafe code",
     },
 ];
 
@@ -98,7 +98,7 @@ fn count(file: &File, word: &str) -> usize {
 fn exceptions_are_limited_to_their_purpose() {
     for file in files(EXEC) {
         let read = ["env::var_os(\"PATH\")", "env::split_paths"].map(|word| count(file, word));
-        assert!(read == [1, 1] && count(file, "env::") == 2, "{}: read PATH alone", file.path);
+        assert!(read == [1, 1] && count(file, "env::") == 2, "{}: read only PATH", file.path);
     }
     let interface = files(INTERFACE)[0];
     // `unsafe` occurs once more, where the lint is lifted.

@@ -1,5 +1,5 @@
-//! Files that deliver the project: workflows run existing scripts with existing flags, the manifest for krew has the required
-//! fields, and seccomp profiles have the format of container runtimes.
+//! Files that deliver the project: workflows run existing scripts with existing flags, the krew manifest has the required fields,
+//! and seccomp profiles have the format of container runtimes.
 
 use crate::repository::{ROOT, none, read};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Documents are correct: links and paths lead to files of the project, commands exist and print the shown output, figures are
-//! current. Commands of `sidecar-injector` are run by its own tests, commands that need root by `tests/house/readme.rs`.
+//! Documents are correct: links and paths lead to the project's files, commands exist and print the shown output, figures are
+//! current. The injector's own tests run `sidecar-injector` commands; `tests/house/readme.rs` runs commands that need root.
 
 use crate::repository::{File, ROOT, block_lines, files, guides, is_of_the_program, none, read};
 use std::{collections::BTreeSet, path::Path};
@@ -38,7 +38,7 @@ fn links_in_documents_lead_somewhere() {
     none(found, "link a file that exists, and a heading that it has");
 }
 
-/// Paths in backticks that begin with a folder of the root and have an extension.
+/// Paths in backticks that begin with a top-level folder and have an extension.
 #[test]
 fn files_that_documents_name_exist() {
     let folders: BTreeSet<&str> =
@@ -90,7 +90,7 @@ fn flags_of_commands_that_are_not_run_exist() {
         for line in block_lines(guide, "text").iter().filter(|line| is_of_the_program(line)) {
             let (_, call) = line.split_once("sidecar-init ").expect("a call");
             let words: Vec<&str> = call.split(" -- ").next().unwrap_or_default().split_whitespace().collect();
-            // The program's arguments end where those of the command begin: `explain 8080`.
+            // The program's arguments end where the command's begin: `explain 8080`.
             let name = words[..if words[0] == "cni" { 2 } else { 1 }].join(" ");
             let help = printed(&format!("sidecar-init {name} --help"));
             for flag in words.iter().filter(|word| word.starts_with("--")) {
@@ -108,7 +108,7 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     rest.split_once(after).unwrap_or_else(|| panic!("no {after:?} after {before:?}")).0
 }
 
-/// Blocks of commands, each with the output behind it, in which a line `...` marks a cut.
+/// Command blocks, each with the output after it, in which a line `...` marks a cut.
 fn shown_outputs(document: &str) -> impl Iterator<Item = (&str, &str)> {
     document.split("```sh\n").skip(1).filter_map(|rest| {
         let (commands, rest) = rest.split_once("```\n\n```text\n")?;

@@ -1,5 +1,5 @@
-//! Numbers of system calls' structures (`header.rs` of `sys` and below) match the kernel's headers of the linked C library. The C
-//! compiler compares them, since enums in headers have no readable values.
+//! Numbers in system call structures (`header.rs` in `sys` and below) match the linked C library's kernel headers. The C compiler
+//! compares them, since enums in headers have no readable values.
 
 use crate::repository::files;
 use std::{

@@ -239,7 +239,7 @@ fn named(tokens: TokenStream, prefix: &[String], found: &mut Vec<Named>) {
         // `a::{self}` names `a`.
         let _ = path.pop_if(|last| last == "self" && !prefix.is_empty());
         let mut name = if is_glob { Some("*".to_owned()) } else { path.last().cloned() };
-        // The name behind `as` is read again as the start of a path, which it is in code.
+        // The name after `as` is read again, since in code it starts a path.
         if tokens.next_if(|next| next.to_string() == "as").is_some() {
             name = tokens.peek().map(ToString::to_string);
         }
@@ -247,7 +247,7 @@ fn named(tokens: TokenStream, prefix: &[String], found: &mut Vec<Named>) {
     }
 }
 
-/// Names behind `enum`, `fn` and similar keywords, at any depth. Names given by a macro's call are not identifiers yet.
+/// Names after `enum`, `fn` and similar keywords, at any depth. Names given by a macro's call are not identifiers yet.
 fn definitions(tokens: TokenStream, found: &mut BTreeSet<String>) {
     let mut defines = false;
     for token in tokens {
@@ -279,7 +279,7 @@ fn circles(arrows: &[BTreeMap<usize, BTreeSet<&str>>]) -> BTreeSet<Vec<usize>> {
     (0..arrows.len()).map(circle).collect()
 }
 
-/// Circles of a crate that are too large, with the names that tie them.
+/// A crate's overly large import cycles, with the names that tie them.
 fn knots(entry: &Path, root: &Path) -> Vec<String> {
     let read = Crate::read(entry);
     let arrows = read.arrows();
@@ -303,7 +303,7 @@ fn no_circle_of_files_is_larger_than_two() {
     assert!(entries.len() > 10, "only {} crates found", entries.len());
     let root = Path::new(ROOT);
     let found = entries.into_iter().flat_map(|entry| knots(&root.join(&entry.path), root));
-    none(found, "move what ties the files into one that lies below them");
+    none(found, "move the tying items into a file below them");
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn modules_use_only_lower_layers() {
         }
         none(
             found,
-            "a module has a place in the layers of tests/house/layers.rs and uses only what lies below",
+            "a module has a place in the layers of tests/house/layers.rs and uses only modules below",
         );
     }
     for (module, used) in [("field", "model"), ("plan", "drift"), ("parse", "elsewhere")] {
@@ -341,7 +341,7 @@ fn circles_are_found() {
     folder.write("src/a.rs", "pub struct A; fn f() -> String { format!(\"{}\", crate::b::c::C) }");
     folder.write("src/b/mod.rs", "pub mod c; pub use c::{self as d, C}; pub struct B;");
     folder.write("src/b/c.rs", "use super::C as Own; pub struct C; fn f(_: crate::A) {}");
-    assert_eq!(knots(), "", "a names c by a macro, and c names a by a re-export: two");
+    assert_eq!(knots(), "", "a names c through a macro, and c names a through a re-export: two");
     folder.write("src/b/c.rs", "pub struct C; fn f(_: Vec::<crate::A>) { use super::{B, C}; }");
     let found = knots();
     assert!(found.starts_with("3 files import each other:\n  src/a.rs -> src/b/c.rs: C\n"), "{found}");

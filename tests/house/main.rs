@@ -1,4 +1,4 @@
-//! The project's rules for code, documents and files, in a program that links little: a change of a document is checked in
+//! The project's rules for code, documents and files, in a program that links little, so changes to documents are checked in
 //! seconds. `readme.rs` needs root and belongs to `tests/privileged.rs`.
 
 mod ceiling;

@@ -1,5 +1,5 @@
-//! Every command in README and docs works: those of `sidecar-init` run here, in a pod-like namespace, in the order of each
-//! document. `tests/house/documents.rs` checks the rest, without root.
+//! Every command in README and docs works: `sidecar-init` commands run here, in a pod-like namespace, in each document's order.
+//! `tests/house/documents.rs` checks the rest, without root.
 
 use super::repository::{ROOT, block_lines, files, guides, is_of_the_program};
 use crate::support::{namespace::Namespace, program::BINARY};
@@ -18,7 +18,7 @@ fn commands_of_the_program_succeed_in_the_order_of_their_document() {
         true => line + " || test $? = 3",
         false => line,
     };
-    // Commands of troubleshooting end according to the problem; `tests/cli/contract.rs` checks that they are valid.
+    // Troubleshooting commands exit according to the problem; `tests/cli/contract.rs` checks that they are valid.
     for document in guides().filter(|document| document.path != "docs/troubleshooting.md") {
         let lines = block_lines(document, "sh").into_iter();
         let commands: Vec<String> = lines.filter(is_run).map(allow_differences).collect();

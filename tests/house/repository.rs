@@ -1,4 +1,4 @@
-//! The repository's files for the checks of this folder.
+//! The repository's files for this folder's checks.
 
 use std::{fs, path::Path, process::Command, sync::LazyLock};
 
@@ -6,7 +6,7 @@ pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 static FILES: LazyLock<Vec<File>> = LazyLock::new(list);
 
-/// A file of the repository, by its path from the root. The content of a file other than UTF-8 is empty.
+/// A repository file, by its path from the root. The content is empty if not UTF-8.
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
@@ -31,7 +31,7 @@ impl File {
     }
 }
 
-/// Files that git tracks or would add, in the order of paths.
+/// Files that git tracks or would add, in path order.
 fn list() -> Vec<File> {
     let output = Command::new("git")
         .args(["-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z"])

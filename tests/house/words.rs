@@ -1,5 +1,5 @@
-//! Words and constructions of `tests/house/words.txt` in documents, messages, schemas, pictures, the page and all comments. The terms
-//! of the field are shorter, and known.
+//! Finds words and constructions of `tests/house/words.txt` in documents, messages, schemas, pictures, the page and comments.
+//! Terms of the field are shorter, and known.
 
 use crate::{
     repository::{File, files, none, read},
@@ -64,7 +64,7 @@ fn found(text: &str, entries: &[Entry]) -> Vec<String> {
     found
 }
 
-/// The strings of code, except the ones of tests, of attributes and of `expect`.
+/// The strings in code, except in tests, in attributes and in `expect`.
 fn strings(tokens: TokenStream, found: &mut Vec<String>) {
     let mut of_attributes = Vec::new();
     let tokens = without_tests(tokens, |attribute| {
@@ -93,7 +93,7 @@ fn strings(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// The comments of code, each run of lines as one text.
+/// The comments in code, each run of lines as one text.
 fn comments(text: &str) -> Vec<String> {
     let lines: Vec<Option<&str>> = text.lines().map(|line| line.trim_start().strip_prefix("//")).collect();
     let text = |line: &Option<&'_ str>| line.map(|line| line.trim_start_matches(['/', '!']).to_owned());
@@ -103,7 +103,7 @@ fn comments(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The texts of a file that are checked: of a test its comments alone.
+/// The checked texts of a file: for a test, only its comments.
 fn texts(file: &File) -> Vec<String> {
     match file.path.ends_with(".rs") {
         true => {

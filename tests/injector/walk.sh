@@ -1,15 +1,14 @@
-# What the guides describe, on a real cluster. scripts/cluster runs this inside its namespaces, with an administrator's
-# KUBECONFIG, and images at registry.test that only containerd has.
-# shellcheck shell=bash disable=SC2154
+# The guides' steps on a real cluster. scripts/cluster runs this inside its namespaces, with an administrator's KUBECONFIG, and
+# images at registry.test that only containerd has. shellcheck shell=bash disable=SC2154
 
 agents=kube-system
 
-# As somebody at a workstation, who may do what docker/kubectl grants.
+# Runs as a workstation user with the permissions that docker/kubectl grants.
 capture() { KUBECONFIG="$scratch/developer.kubeconfig" kubectl capture "$@"; }
 
 step() { printf '\n== %s\n' "$*"; }
 
-# expect PATTERN COMMAND...: its output matches, with its lines joined; whatever it exits with.
+# expect PATTERN COMMAND...: the output matches, with lines joined, whatever the exit code.
 expect() {
   local pattern="$1" output
   shift
@@ -29,7 +28,7 @@ exits() {
 
 rolled_out() { until_true 180 "$*" kubectl rollout status --timeout=1s "$@"; }
 
-# pod_of NAMESPACE APP: the pod that is not about to end.
+# pod_of NAMESPACE APP: the pod that is not terminating.
 pod_of() {
   kubectl -n "$1" get pods -l "app=$2" -o json |
     python3 -c 'import json, sys; print(next(p["metadata"]["name"] for p in json.load(sys.stdin)["items"] if "deletionTimestamp" not in p["metadata"]))'
@@ -39,7 +38,7 @@ ip_of() { kubectl -n shop get pod "$1" -o 'jsonpath={.status.podIP}'; }
 
 calls() { kubectl -n shop exec "$(pod_of shop client)" -c app -- curl --silent --show-error --max-time 5 "$1"; }
 
-# What another workload of the cluster has, as its author writes it: deployment NAME LABELS
+# deployment NAME LABELS: another workload's manifest, as written by its author.
 deployment() {
   cat <<YAML
 apiVersion: apps/v1
@@ -68,14 +67,14 @@ spec: { selector: { app: $1 }, ports: [{ port: 9080, targetPort: 8080 }] }
 YAML
 }
 
-# What the kernel has reported since the start of calls that our seccomp profiles refuse: program and number (syscall=).
+# The kernel's reports since startup of calls that our seccomp profiles refuse: program and number (syscall=).
 refused() { dmesg | awk -F '[][]' -v since="$since" '$2 + 0 >= since + 0 && /type=1326 .*(comm="runc|exe="[^"]*sidecar-)/'; }
 since="$(cut -d ' ' -f 1 /proc/uptime)"
 trap refused EXIT
 
-step "the CNI plugin and the node agent, by Helm, with their seccomp profiles"
+step "the CNI plugin and the node agent, with Helm and their seccomp profiles"
 chmod 600 "$KUBECONFIG"
-# Here a refused call ends its program, instead of failing.
+# Here a refused call kills its program, instead of failing.
 mkdir -p /var/lib/kubelet/seccomp/profiles
 for name in sidecar-cni sidecar-node; do
   sed 's/SCMP_ACT_ERRNO/SCMP_ACT_KILL_PROCESS/' "docker/cni/seccomp/$name.json" \
@@ -90,7 +89,7 @@ rolled_out -n "$agents" daemonset/sidecar-cni
 rolled_out -n "$agents" daemonset/sidecar-node
 grep -q sidecar-cni /etc/cni/net.d/10-pods.conflist || fail "the plugin is not in the network configuration"
 
-step "the injector, by its manifests"
+step "the injector, from its manifests"
 exits 0 sidecar-injector check
 sidecar-injector manifests --image registry.test/sidecar-injector:0.1.0 --proxy-image localhost/envoy:1 \
   --init-image registry.test/sidecar-init:0.1.0 | kubectl apply -f -
@@ -112,7 +111,7 @@ expect '^envoy app' kubectl -n shop get pod "$web" -o 'jsonpath={.spec.container
 expect 'answer of web' calls "http://$(ip_of "$web"):8080/"
 until_true 30 "the proxy saw the call" grep -q "inbound .* to $(ip_of "$web"):8080" <(kubectl -n shop logs "$web" -c envoy)
 
-step "answers of the kernel, for who may do what docker/kubectl grants"
+step "the kernel's answers, for a user with the permissions of docker/kubectl"
 expect 'sidecar-capture' capture explain "$web" 8080 -n shop
 kubectl apply -f docker/kubectl/clusterrole.yaml
 kubectl create clusterrolebinding developer --clusterrole=sidecar-capture --user=developer
@@ -135,7 +134,7 @@ done
 wait "$trace" || true
 expect 'captured' cat "$scratch/trace"
 
-step "a pod whose rules somebody changed"
+step "a pod whose rules were changed"
 agent="$(kubectl -n "$agents" get pods -l app.kubernetes.io/name=sidecar-node -o name)"
 for process in $(pgrep -f "httpd -f -p 8080"); do
   if [[ "$(nsenter -t "$process" -n ip -4 -o address show dev eth0)" == *" $(ip_of "$web")/"* ]]; then break; fi
@@ -148,13 +147,13 @@ until_true 60 "a new pod" kubectl -n shop wait --for=delete "pod/$web" --timeout
 rolled_out -n shop deployment/web
 web="$(pod_of shop web)"
 
-step "a node at a glance"
+step "a node's overview"
 expect 'shop/web' kubectl -n "$agents" exec "$agent" -- sidecar-init status --all
 expect '^0 0$' kubectl -n "$agents" get pods -o 'jsonpath={.items[*].status.containerStatuses[*].restartCount}'
 
-step "memory of our containers, in MiB: in use, and requested"
+step "our containers' memory, in MiB: in use, and requested"
 kubectl get pods -A -o json >"$scratch/pods"
-sleep 15 # The kubelet looks at its pods every ten seconds.
+sleep 15 # The kubelet checks its pods every ten seconds.
 kubectl get --raw /api/v1/nodes/node-1/proxy/stats/summary | python3 -c '
 import json, sys
 used = {(pod["podRef"]["name"], container["name"]): container["memory"].get("workingSetBytes", 0) / 2**20
@@ -169,22 +168,22 @@ for pod in json.load(open(sys.argv[1]))["items"]:
             exceeds |= not 0 < used[name] < requested
 sys.exit(exceeds)' "$scratch/pods"
 
-step "without an agent, by an ephemeral container"
+step "without an agent, through an ephemeral container"
 helm upgrade cni docker/chart --namespace "$agents" --reuse-values --set repair.enabled=false >/dev/null
 until_true 60 "the agent ends" bash -c "! kubectl -n $agents get $agent"
 kubectl create clusterrolebinding developer-debug --clusterrole=sidecar-capture-debug --user=developer
 expect 'from the manifest' capture explain "$web" -n shop 8080
-expect "by the kernel of pod shop/$web" capture explain "$web" -n shop 8080 --yes \
+expect "from the kernel of pod shop/$web" capture explain "$web" -n shop 8080 --yes \
   --image registry.test/sidecar-init:0.1.0
 exits 0 capture diff "$web" -n shop --yes --image registry.test/sidecar-init:0.1.0
 expect 'inbound traffic is captured over IPv4' capture status "$web" -n shop --yes \
   --image registry.test/sidecar-init:0.1.0
 
-step "lint of the cluster"
+step "cluster lint"
 kubectl create clusterrolebinding developer-lint --clusterrole=sidecar-capture-lint --user=developer
 expect '^No findings' capture lint -A
 
-step "an upgrade by a revision, and back"
+step "an upgrade to a revision, and back"
 exits 0 sidecar-injector check --revision two
 sidecar-injector manifests --revision two --image registry.test/sidecar-injector:0.1.0 --proxy-image localhost/envoy:1 \
   --init-image registry.test/sidecar-init:0.1.0 | kubectl apply -f -
@@ -208,7 +207,7 @@ sidecar-injector uninstall | kubectl delete --ignore-not-found -f -
 exits 0 sidecar-injector check --revision two
 expect 'answer of web' calls "http://$(ip_of "$(pod_of shop web)"):8080/"
 
-step "another revision, by Helm"
+step "another revision, with Helm"
 helm install three docker/chart --namespace sidecar-injector --set injector.revision=three \
   --set injector.image=registry.test/sidecar-injector:0.1.0 --set injector.proxyImage=localhost/envoy:1 \
   --set injector.initImage=registry.test/sidecar-init:0.1.0 >/dev/null
@@ -242,4 +241,4 @@ expect '^$' left
 expect '^$' find /opt/cni/bin -name 'sidecar*'
 expect '^$' refused
 
-say "all of it works on Kubernetes $(kubectl version -o json | sed -n 's/.*"gitVersion": "\(.*\)".*/\1/p' | tail -n 1)"
+say "everything works on Kubernetes $(kubectl version -o json | sed -n 's/.*"gitVersion": "\(.*\)".*/\1/p' | tail -n 1)"

@@ -1,4 +1,4 @@
-//! Every scenario of the catalogue: the preview of its call matches its files. `UPDATE_GOLDENS=1` writes them instead.
+//! The preview of every catalogue scenario's call matches the scenario's files. `UPDATE_GOLDENS=1` writes them instead.
 
 use crate::support::catalogue::{Case, FILES, folder, scenarios, table, tables};
 use crate::support::program::{Outcome, Run, binary};

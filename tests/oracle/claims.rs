@@ -69,7 +69,7 @@ fn check(scene: &Scene, missed: &[&Disposition]) -> Option<False> {
     let (answer, code) = scene.answer("diff", true);
     let differs = answer["parts"] != Value::Array(Vec::new());
     if differs && scene.setup.after.is_empty() {
-        return Some(False::new(Subject::Check, format!("finds differences behind an apply: {answer:#}")));
+        return Some(False::new(Subject::Check, format!("finds differences after an apply: {answer:#}")));
     }
     if code != Some(0) {
         let is_well = !differs

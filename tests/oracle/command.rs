@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Nft(String),
-    /// `-t TABLE` and the arguments of `iptables` behind it.
+    /// `-t TABLE` and the `iptables` arguments after it.
     Iptables(Variant, Family, &'static str, String),
     Ip(String),
 }
@@ -61,7 +61,7 @@ pub(crate) fn run(namespace: &Namespace, commands: &[Command]) -> Vec<Command> {
     taken
 }
 
-/// Runs commands in one program; a refusal of one reverts all.
+/// Runs commands in one program; a refused command reverts all.
 fn run_together(namespace: &Namespace, group: &[Command]) -> bool {
     let mut input = String::new();
     let mut program = (String::from("nft"), vec!["-f", "-"]);

@@ -61,7 +61,7 @@ fn out(to: &str) -> Packet {
     Packet { protocol: Protocol::Tcp, is_inbound: false, identity: APP, mark: 0, from: None, to }
 }
 
-/// A packet of linkerd's proxy, whose calls pass its rules.
+/// A packet from linkerd's proxy, whose calls pass linkerd's rules.
 fn out_of_proxy(to: &str) -> Packet {
     Packet { identity: Identity { uid: 2102, gid: 1000 }, ..out(to) }
 }
@@ -99,7 +99,7 @@ fn behind_tproxy_a_packet_has_the_listeners_socket() {
     ]);
     let packet = inbound("10.77.0.2:8080");
     check(Mesh::Istio, TRANSPARENT, &rules, packet, Verdict::Unknown);
-    // Without TPROXY the packet has no socket yet, so the rule is passed.
+    // Without TPROXY, the packet has no socket yet, so it passes the rule.
     let mut scene = scene(Mesh::Linkerd, LINKERD, &rules);
     let disposition = disposition(&mut scene, inbound("10.77.0.2:8080"));
     assert!(matches!(disposition.predicted.verdict, Verdict::Redirect(_)), "{disposition:?}");
@@ -127,7 +127,7 @@ fn nat_chains_ignore_untracked_connections() {
     assert_eq!(disposition(&mut scene, inbound("[fd77::2]:8080")).predicted.verdict, Verdict::Pass);
 }
 
-/// NAT to an IPv4 address makes the kernel track no connections of IPv6, though the table has rules of both.
+/// NAT to an IPv4 address makes the kernel track no IPv6 connections, though the table has rules for both.
 #[test]
 fn nat_of_one_family_tracks_no_connections_of_the_other() {
     let rules = nft(&[
@@ -181,7 +181,7 @@ fn loopback_addresses_do_not_travel() {
     assert_eq!(disposition(&mut scene, inbound("[fd77::2]:8080")).predicted.verdict, Verdict::Unknown);
 }
 
-/// A packet that has a connection keeps it, even if it is only the template of a zone.
+/// A packet keeps a connection it already has, even a zone's template.
 #[test]
 fn notrack_has_no_effect_on_tracked_connections() {
     let chain = |priority: i32| {
@@ -211,7 +211,7 @@ fn a_mark_of_no_connection_ends_a_rule_of_nft() {
     check(Mesh::Linkerd, LINKERD, &rules, inbound("10.77.0.2:8080"), Verdict::Drop);
 }
 
-/// The template of a connection has a mark in some versions of the kernel.
+/// A connection's template has a mark in some kernel versions.
 #[test]
 fn a_mark_of_a_template_may_end_a_rule_of_nft() {
     let rules = nft(&[
@@ -238,7 +238,7 @@ fn rules_of_devices_are_followed() {
     }
 }
 
-/// Verdicts are unknown for packets over a bridge of the namespace, whose rules are not followed, and known for others.
+/// Verdicts are unknown for packets over a bridge, whose rules are not followed, and known for other packets.
 #[test]
 fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
     let mut rules = vec![Command::Ip("link add br0 type bridge".to_owned())];
@@ -300,7 +300,7 @@ fn unknown_source_nat_leaves_marks_and_later_chains_unknown() {
     }
 }
 
-/// The kernel calls the chain that was registered last first, and the order of registration can't be read.
+/// The kernel calls the most recently registered chain first, and the order of registration can't be read.
 #[test]
 fn beside_nat_and_conntrack_of_equal_priority_a_chain_may_come_first_or_last() {
     let verdict = |priority: i32, rule: &str| {

@@ -1,4 +1,4 @@
-//! Parts of foreign rules: values that packets of the tests have, or nearly have.
+//! Parts of foreign rules: values that the tests' packets have, or nearly have.
 
 use crate::oracle::command::Command;
 use crate::oracle::{iptables, nft, routes};

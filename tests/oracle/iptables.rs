@@ -1,4 +1,4 @@
-//! Rules of other programs in either variant of iptables.
+//! Rules of other programs in either iptables variant.
 
 use crate::oracle::command::Command;
 use crate::oracle::grammar::{FOREIGN_PORT, address, mark, network, one, own, port};

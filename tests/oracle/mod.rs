@@ -120,7 +120,7 @@ fn try_case(seed: u64, tally: &Mutex<Tally>) -> Option<String> {
     let found = wrong(&mut scene, &dispositions, None)?;
     let setup = scene.setup.clone();
     drop(scene);
-    // A result that is not reproduced is due to the machine or to earlier packets: all are sent once more.
+    // A result that is not reproduced is due to the machine or to earlier packets, so all packets are resent.
     let again = reproduce(&setup, &packets, found.subject);
     let (setup, found) = match again {
         Some(again) => smallest(setup, &packets, again),
@@ -137,7 +137,7 @@ fn setup(random: &mut Random) -> Setup {
     Setup { configuration, backend, before, after }
 }
 
-/// Packets of every party, including those by which `status` checks its claims.
+/// Packets from every party, including packets with which `status` checks its claims.
 fn random_packets(random: &mut Random, configuration: &Configuration) -> Vec<Packet> {
     let (proxy, proxy_mark) = scene::proxy(&configuration.capture());
     let mut packets: Vec<Packet> = witnesses();
@@ -200,7 +200,7 @@ fn is_witness(packet: &Packet) -> bool {
     witnesses().contains(packet)
 }
 
-/// First false answer of a scene, of one subject if given.
+/// A scene's first false answer, on one subject if given.
 fn wrong(scene: &mut Scene, dispositions: &[Disposition], only: Option<Subject>) -> Option<False> {
     let is_meant = |subject: Subject| only.is_none_or(|only| only == subject);
     if is_meant(Subject::Explain)

@@ -1,4 +1,4 @@
-//! Tables of nf_tables as set by other programs, as lines of `nft`.
+//! nf_tables tables set by other programs, as `nft` lines.
 
 use crate::oracle::command::Command;
 use crate::oracle::grammar::{FOREIGN_PORT, address, id, mark, network, one, own, port};
@@ -150,7 +150,7 @@ fn matching(random: &mut Random, place: &Place<'_>) -> String {
     }
 }
 
-/// A match of an interface that packets of the hook usually have.
+/// A match on an interface that the hook's packets usually have.
 fn interface(random: &mut Random, place: &Place<'_>, name: &str) -> String {
     let way = match place.hook {
         "output" | "postrouting" | "egress" => "oif",

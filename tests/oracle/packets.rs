@@ -1,6 +1,6 @@
 //! Packets and their destinations: sockets at every possible destination, in the pod and outside. A TCP segment that starts a
-//! connection carries its number as data (TCP Fast Open without cookies, RFC 7413), so that a listener has it as soon as the
-//! segment arrives, independent of the answer. Many packets are in flight at once.
+//! connection carries its number as data (TCP Fast Open without cookies, RFC 7413), so a listener has it as soon as the segment
+//! arrives, regardless of the answer. Many packets are in flight at once.
 
 use crate::support::namespace::Namespace;
 use crate::support::setting::Family;
@@ -80,7 +80,7 @@ impl Ears {
         Self { ears: Vec::new(), silent: Vec::new(), heard: BTreeMap::new(), sent: 0 }
     }
 
-    /// Listens at a port of all addresses, over both protocols and families.
+    /// Listens on a port at all addresses, over both protocols and families.
     pub(crate) fn open(
         &mut self,
         home: &Namespace,
@@ -123,7 +123,7 @@ impl Ears {
         self.heard.get(&sent.number).into_iter().flatten().copied().collect()
     }
 
-    /// Reads arrivals; returns false without one in this time.
+    /// Reads arrivals; returns false if none comes in time.
     fn receive(&mut self, quiet: Duration) -> bool {
         let ears = self.ears.iter().map(|ear| ear.socket.as_fd());
         let sockets = ears.chain(self.silent.iter().map(|(stream, _)| stream.as_fd()));

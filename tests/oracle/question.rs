@@ -41,7 +41,7 @@ pub(crate) fn simulated(packet: &Packet, source: SocketAddr, pod: &PodContext) -
     read.unwrap_or_else(|| panic!("{words:?}: {:?}", reader.finish()))
 }
 
-/// Packets by which `diff` checks the mesh's rules, as far as their destination answers.
+/// Packets with which `diff` checks the mesh's rules, as far as their destination answers.
 pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
     let addresses = Family::BOTH.map(|family| Place::Pod.ip(family));
     let pod = PodContext::new(addresses, Some(&**capture));

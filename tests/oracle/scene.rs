@@ -150,7 +150,7 @@ impl Scene {
         (serde_json::from_str(&output.stdout).unwrap_or(Value::Null), output.code)
     }
 
-    /// Sends packets and reads their destinations; packets that differ from the prediction are waited for longer.
+    /// Sends packets and reads their destinations; waits longer for packets that differ from the prediction.
     pub(crate) fn dispositions(&mut self, packets: &[Packet]) -> Vec<Disposition> {
         let mut sent: Vec<(&Packet, Sent)> = Vec::new();
         for is_inbound in [false, true] {
@@ -186,7 +186,7 @@ impl Scene {
         dispositions
     }
 
-    /// True with foreign policy rules or routes: then the program gets a packet's route from the kernel.
+    /// True with foreign policy rules or routes: the program then gets packets' routes from the kernel.
     pub(crate) fn has_routes(&self) -> bool {
         let mut commands = self.setup.before.iter().chain(&self.setup.after);
         commands.any(|command| matches!(command, Command::Ip(_)))

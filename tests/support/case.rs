@@ -1,6 +1,6 @@
-//! Tables of calls with their expected listener. Each call has a listener at its destination, so that "not captured" is an
-//! arrival there and not only a missing arrival at the proxy. Arrivals are checked completely: the listener, the client's address
-//! as the listener saw it, and `SO_ORIGINAL_DST`.
+//! Tables of calls with their expected listener. Each call has a listener at its destination, so "not captured" means an arrival
+//! there, not only a missing arrival at the proxy. Arrivals are checked completely: the listener, the client's address as the
+//! listener saw it, and `SO_ORIGINAL_DST`.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use super::traffic::{Arrival, Call, Identity, Protocol};
 pub(crate) enum Caller {
     App,
     AppOfGroup2000,
-    /// The proxy or the agent with their identity in injection.
+    /// The proxy or the agent, with its injected identity.
     Proxy,
     ProxyUser,
     ProxyGroup,

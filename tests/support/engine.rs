@@ -1,4 +1,4 @@
-//! The engine, called like the front ends call it, without their lint.
+//! The engine, called as the front ends call it, without their lint.
 
 use mesh::sources::{NullHost, Raw};
 use mesh::{Capture, CapturePolicy, Mesh, OWNERS, Setting};

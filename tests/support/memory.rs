@@ -1,4 +1,4 @@
-//! A backend in memory for tests of the life cycle, with faults on demand.
+//! An in-memory backend for life cycle tests, with faults on demand.
 
 use rules::desired::StaleFlows;
 use sidecar_init::backend::{Backend, CommitStep, Error, Snapshot, Variant};

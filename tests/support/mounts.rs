@@ -1,4 +1,4 @@
-//! Mount namespaces, in which fixed paths of programs are private.
+//! Mount namespaces, in which programs' fixed paths are private.
 
 use std::panic::resume_unwind;
 use std::process::Command;

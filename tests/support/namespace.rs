@@ -89,7 +89,7 @@ impl Namespace {
         self.fed("nft", &["-f", "-"], script);
     }
 
-    /// Adds rules with the `-restore` program of iptables.
+    /// Adds rules with iptables' `-restore` program.
     #[track_caller]
     pub(crate) fn restore(&self, variant: Variant, family: Family, text: &str) {
         // The nft variant takes no lock.
@@ -145,7 +145,7 @@ fn addresses_without_route() -> Vec<String> {
     without_route.collect()
 }
 
-/// Wraps an open namespace of another program; kept open like those made here.
+/// Wraps another program's open namespace, kept open like namespaces made here.
 impl From<File> for Namespace {
     fn from(handle: File) -> Namespace {
         Namespace { handle }
@@ -155,10 +155,10 @@ impl From<File> for Namespace {
 /// One end of a veth pair: a namespace, the NIC's name there, and its addresses (`ADDRESS/LENGTH`).
 pub(crate) type End<'a> = (&'a Namespace, &'a str, [&'a str; 2]);
 
-/// Joins two namespaces by a veth pair and sets both ends up.
+/// Joins two namespaces with a veth pair and sets both ends up.
 pub(crate) fn join(near: End<'_>, far: End<'_>) {
-    // The kernel treats a NIC whose peer has the same index as one without a peer, and may take a second until IPv6 sees its link
-    // up. Far ends count from 2, so near ends never have their number.
+    // The kernel treats a NIC whose peer has the same index as one without a peer, and IPv6 may see the link up a second late.
+    // Far ends count from 2, so near ends never have those numbers.
     let index = NEAR_INDEX.fetch_add(1, Ordering::Relaxed);
     let ((namespace, nic, _), (peer_namespace, peer, _)) = (near, far);
     let peer_path = peer_namespace.path();

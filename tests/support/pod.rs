@@ -17,7 +17,7 @@ const OUTBOUND_PORT: u16 = 15001;
 const INBOUND_PORT: u16 = 15006;
 const AGENT_PORT: u16 = 15053;
 pub(crate) const APP: Identity = Identity { uid: 1000, gid: 1000 };
-/// Time limit of a run of the binary, which waits for iptables' lock, never for the network. `timeout` enforces it, because a
+/// Time limit of the binary's run, which waits for the iptables lock, never for the network. `timeout` enforces it, because a
 /// handler of SIGCHLD would interrupt other tests.
 const RUN_LIMIT: &str = "60s";
 
@@ -29,7 +29,7 @@ pub(crate) enum Answerer {
     Destination,
 }
 
-/// Identity of the proxy and agent in injection: TPROXY needs a proxy that runs as root, identified only by its group.
+/// Injected identity of the proxy and agent: TPROXY needs a proxy that runs as root, identified only by its group.
 pub(crate) fn proxy_identity(mode: Mode) -> Identity {
     match mode {
         Mode::Redirect => Identity { uid: 1337, gid: 1337 },

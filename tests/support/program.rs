@@ -65,7 +65,7 @@ pub(crate) fn binary(arguments: &[&str]) -> Command {
     command
 }
 
-/// A command run as another user with only these capabilities: none, or such as `,+net_admin`.
+/// A command run as another user with only these capabilities, such as `,+net_admin` or none.
 pub(crate) fn as_user(id: u32, capabilities: &str, words: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
     command.env_clear().env("PATH", PATH).stdin(Stdio::null());
@@ -88,7 +88,7 @@ pub(crate) fn fed(command: Command, input: impl Into<Vec<u8>>) -> Outcome {
 }
 
 pub(crate) fn finish(mut child: Child, input: impl AsRef<[u8]>) -> Outcome {
-    // A program that stops reading early reports the reason by its exit status.
+    // A program that stops reading early reports the reason in its exit status.
     let _ = child.stdin.take().expect("standard input is piped").write_all(input.as_ref());
     child.wait_with_output().expect("the program ends").into()
 }

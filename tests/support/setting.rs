@@ -23,7 +23,7 @@ impl Variant {
         }
     }
 
-    /// Variants for a test; the legacy variant of iptables only if everything is tested.
+    /// Variants for a test; the legacy iptables variant only if everything is tested.
     pub(crate) fn tried() -> &'static [Variant] {
         let all = &[Variant::Native, Variant::Nft, Variant::Legacy];
         if scope::all() { all } else { &all[..2] }
@@ -48,7 +48,7 @@ impl Variant {
 
     /// A program of this variant of iptables: `action` is empty, `-save` or `-restore`.
     pub(crate) fn program(self, family: Family, action: &str) -> String {
-        assert_ne!(self, Variant::Native, "no program of iptables is involved");
+        assert_ne!(self, Variant::Native, "no iptables program is involved");
         let stem = match family {
             Family::V4 => "iptables",
             Family::V6 => "ip6tables",

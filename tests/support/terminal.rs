@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use nix::fcntl::OFlag;
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 
-/// A user's end and a program's end of a terminal with `columns` columns. Unlike those of `openpty`, neither is inherited by
-/// programs that other tests start meanwhile: reading the first ends when the last program closes the second.
+/// A user's end and a program's end of a terminal with `columns` columns. Unlike with `openpty`, programs that other tests start
+/// meanwhile inherit neither end, so reading the first ends when the last program closes the second.
 pub(crate) fn terminal(columns: u16) -> (File, File) {
     let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).expect("a pseudo-terminal");
     grantpt(&master).and_then(|()| unlockpt(&master)).expect("a pseudo-terminal");

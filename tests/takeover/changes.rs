@@ -1,6 +1,6 @@
 //! Every change between two goals, in memory: from and to an empty state, between captures of a mesh and between meshes, from
-//! every backend to every other. It reaches the goal, traffic is captured at every moment, and a failure at any step restores the
-//! old state or reports the remaining changes.
+//! every backend to every other. Each reaches the goal, traffic is captured at every moment, and a failure at any step restores
+//! the old state or reports the remaining changes.
 
 use crate::support::{memory::Memory, scope};
 use crate::takeover::memory::{captures, foreign_rules, holding, read_by, same};

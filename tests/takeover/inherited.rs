@@ -1,4 +1,4 @@
-//! Takeover of upstream's rules as a replacement of `istio-iptables`: with the same flags they are as desired, change their owner
+//! Takeover of upstream's rules when replacing `istio-iptables`: with the same flags, the rules are as desired, change owner
 //! without interruption, and are removed completely.
 
 use crate::apply::stage::{VARIANTS, call, same, state};
@@ -50,7 +50,7 @@ const CONFIGURATIONS: [(&[&str], &[&str]); 28] = [
 
 fn flags(index: usize) -> Vec<&'static str> {
     let (families, more) = CONFIGURATIONS[index];
-    // The last value of a repeated flag counts, except here, where the flag is a list.
+    // The last value of a repeated flag wins, except here, where the flag is a list.
     match more.contains(&"-u") {
         true => [&families[..families.len() - 4], &["-g", "1337"], more].concat(),
         false => [families, more].concat(),
@@ -80,7 +80,7 @@ fn is_taken_over(variant: Variant) {
         let before = state(&namespace);
         run(&namespace, &[&["diff"], &flags[..]].concat()).with(0, &what);
         same(&before, &state(&namespace), "check changed the state");
-        // Not even the drop-in without --reconcile, which refuses to replace differences.
+        // Without --reconcile, the drop-in would refuse to replace differences.
         run(&namespace, &[&["istio-iptables"], &flags[..]].concat()).with(0, &what);
         succeed(&ours, &call("apply", variant, &flags));
         same(&as_packets_meet_it(&state(&ours)), &as_packets_meet_it(&state(&namespace)), &what);
@@ -91,8 +91,8 @@ fn is_taken_over(variant: Variant) {
     }
 }
 
-/// The kernel numbers policy rules downwards, so a rule made beside an existing one has another number; and an added address
-/// is unchanged if nothing else changes.
+/// The kernel numbers policy rules downwards, so a rule made beside an existing one has another number; an existing address keeps
+/// its flags if nothing else changes.
 fn as_packets_meet_it(state: &str) -> String {
     let number = |line: &str| match line.split_once(":\t") {
         Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => rest.to_owned(),
@@ -125,7 +125,7 @@ fn rules_of_upstream_1_20_are_as_desired() {
         let (namespace, dns) = (Namespace::new(), flags(10));
         upstream::set_1_20(&namespace, variant, &dns);
         run(&namespace, &[&["diff"], &dns[..]].concat()).with(3, "with DNS");
-        // With TPROXY, its rule against invalid packets is among other owners' rules of its table.
+        // With TPROXY, the rule against invalid packets is among other owners' rules in the table.
         let (namespace, tproxy) = (Namespace::new(), flags(13));
         let empty = everything(&namespace);
         upstream::set_1_20(&namespace, variant, &tproxy);
@@ -151,7 +151,7 @@ fn upstream_is_replaced_by_other_flags() {
     }
 }
 
-/// Some of them resemble upstream's.
+/// Some foreign rules resemble upstream's.
 #[test]
 fn rules_of_others_beside_upstream_stay() {
     let others = "*nat\n-A POSTROUTING -o eth7 -j RETURN\n-A PREROUTING -i eth7 -p tcp -j RETURN\n-A OUTPUT -o eth7 -m comment --comment \"mine\" -j RETURN\nCOMMIT\n*mangle\n-A PREROUTING -p udp -m mark --mark 1337 -j CONNMARK --save-mark\n-A PREROUTING -m conntrack --ctstate INVALID,NEW -j DROP\nCOMMIT\n";
@@ -167,7 +167,7 @@ fn rules_of_others_beside_upstream_stay() {
     }
 }
 
-/// Rules without a certain owner are kept where none of upstream's are beside them, and clean reports them.
+/// Rules with an uncertain owner are kept unless upstream's rules are beside them, and clean reports them.
 #[test]
 fn rules_without_a_certain_owner_stay_and_are_named() {
     let lines = [
@@ -220,7 +220,7 @@ fn the_rest_of_a_half_removed_state_goes() {
 }
 
 /// If the tool's rules have no comment, as in the plainest states, foreign rules that resemble upstream's keep their owner: the
-/// tool's rules are before them.
+/// tool's rules come first.
 #[test]
 fn nothing_is_inherited_beside_plain_rules() {
     let others = "*nat\n-A PREROUTING -i eth7 -j RETURN\n-A OUTPUT -o eth7 -j RETURN\nCOMMIT\n";
@@ -241,14 +241,14 @@ fn nothing_is_inherited_beside_plain_rules() {
                 succeed(&namespace, &[&call("apply", variant, &flags)[..], &["--output", "json"]].concat())
                     .stdout;
             assert!(printed.contains("\"changed\": false"), "{printed}");
-            run(&namespace, &["clean"]).with(1, "rules without a certain owner");
+            run(&namespace, &["clean"]).with(1, "rules with an uncertain owner");
             let saved = namespace.stdout(&variant.program(Family::V4, "-save"), &[]);
             assert_eq!(saved.matches("eth7 -j RETURN").count(), 2, "{saved}");
         }
     }
 }
 
-/// Both would capture, so upstream's tables are removed, with rules in any backend.
+/// Both would capture, so upstream's tables are removed, whatever the tool's backend.
 #[test]
 fn tables_of_upstream_native_mode_are_replaced() {
     for variant in [Variant::Native, Variant::Nft, Variant::Legacy] {

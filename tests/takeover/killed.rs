@@ -1,6 +1,6 @@
 //! `kill -9` at each writing system call of a run, under traffic: no connection bypasses the proxies, and the next run finishes.
-//! `strace` lists the writing calls and kills the caller on entry: the run, or its program of iptables. Their number equals that
-//! of the plan's commits, whose results `moves` checks, so no writes occur between those.
+//! `strace` lists the writing calls and kills the caller on entry: the run, or its iptables program. Their number equals the
+//! number of commits planned, whose results `moves` checks, so no writes occur in between.
 
 use crate::support::engine::kernel;
 use crate::support::folder::Folder;
@@ -88,7 +88,7 @@ fn at_each_write(backend: BackendName, changes: &[(Goal, Goal)]) {
     });
 }
 
-/// Distinct calls: several programs each have calls of these numbers.
+/// Distinct calls: several programs may have calls with equal numbers.
 fn distinct(writes: Vec<(String, usize)>) -> Vec<(String, usize)> {
     writes.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }

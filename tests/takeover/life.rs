@@ -1,4 +1,4 @@
-//! The life of a state by the binary's commands: it is set, found in place and kept by a second run that writes nothing; it is
+//! A state's life through the binary's commands: it is set, found in place and kept by a second run that writes nothing; it is
 //! repaired, replaced by another state, and removed completely.
 
 use crate::apply::rerun::Monitor;

@@ -83,7 +83,7 @@ impl Goal {
     pub(crate) const KUMA: Self = Self::of(Mesh::Kuma, KUMA);
     pub(crate) const AMBIENT: Self = Self::of(Mesh::Ambient, AMBIENT);
 
-    /// For each mesh a goal that captures all TCP, and DNS queries if the mesh can, so that every table has rules. Two for
+    /// For each mesh, a goal that captures all TCP, and DNS queries if the mesh can, so that every table has rules. Two for
     /// Istio's sidecar, as TPROXY is another way to capture.
     pub(crate) const ALL: [Self; 5] =
         [Self::REDIRECT, Self::TRANSPARENT, Self::LINKERD, Self::KUMA, Self::AMBIENT];

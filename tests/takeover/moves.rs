@@ -1,9 +1,9 @@
-//! Changes under traffic, with a check of every intermediate state in the kernel: between any two meshes, between the captures of
-//! Istio, and second runs of each mesh, with other flags and with the same, forced; within each backend and between any two. A
-//! change is a sequence of commits, each atomic in the kernel. An interrupted run leaves the results of its earlier commits, so a
-//! check before each commit covers every interruption; `killed` checks that a run writes only by those commits. Continuation
-//! after an interruption is tested at some commits of each pair of states in one direction: a failing commit, and a run killed
-//! before it. The memory backend's `changes` tests it in both directions and between all backends.
+//! Changes under traffic, with a check of every intermediate state in the kernel: between any two meshes, between Istio's
+//! captures, and second runs of each mesh, with other flags or forced with the same; within each backend and between any two
+//! backends. A change is a sequence of commits, each atomic in the kernel. An interrupted run leaves the results of its earlier
+//! commits, so a check before each commit covers every interruption; `killed` checks that a run writes only by those commits.
+//! Continuation after an interruption is tested at some commits of each pair of states in one direction: a failing commit, and a
+//! run killed before it. The memory backend's `changes` tests it in both directions and between all backends.
 
 use crate::support::engine::kernel;
 use crate::support::namespace::Namespace;
@@ -77,7 +77,7 @@ fn there_and_back(from: BackendName, to: BackendName) {
                 scene.change(now, next, Disposition::Fails(at));
                 holds(now, &format!("back from {next:?}, where commit {at} failed"));
                 scene.change(now, next, Disposition::Killed(at));
-                // Continues where the killed run has stopped, or reverts.
+                // Continues where the killed run stopped, or reverts.
                 let (before, after) = if index % 2 == 0 { (now, next) } else { (next, now) };
                 scene.change(before, after, Disposition::Done);
                 holds(after, &format!("after a run to {next:?} was killed at commit {at}"));
@@ -87,8 +87,8 @@ fn there_and_back(from: BackendName, to: BackendName) {
     });
 }
 
-/// Commits at which a change is interrupted: within nf_tables all of them. With iptables, where they are many and differ only in
-/// table and family, two, others for each pair of states.
+/// Commits at which a change is interrupted: within nf_tables, all. Otherwise two, different for each pair of states, as iptables
+/// has many commits that differ only in table and family.
 fn interrupted(is_within: bool, backend: BackendName, pair: usize, commits: usize) -> BTreeSet<usize> {
     match backend {
         BackendName::Nftables if is_within => (0..commits).collect(),

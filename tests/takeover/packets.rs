@@ -48,8 +48,8 @@ pub(crate) fn set(namespace: &Namespace, goal: Goal, by: By) {
     }
 }
 
-/// Arguments of `ip` for an object without a protocol that marks its owner. An address has no owner's mark: it would belong to
-/// any mesh that requests one.
+/// `ip` arguments for an object without a protocol that marks its owner. An address has no owner's mark: it would belong to any
+/// mesh that requests one.
 fn without_protocol(object: Object) -> Option<String> {
     let family = if object.family() == Family::V4 { "-4" } else { "-6" };
     match object {
@@ -86,7 +86,7 @@ pub(crate) fn everything(namespace: &Namespace) -> String {
 }
 
 /// Lines with rules and routing. Existence and order of tables and base chains of iptables are irrelevant, and so are the
-/// kernel's preferences of policy rules.
+/// kernel's policy rule preferences.
 pub(crate) fn own_lines(text: &str) -> Vec<String> {
     let says = |line: &&str| {
         let frames = line.is_empty() || line.contains("hook ") || line.ends_with('{') || *line == "}";

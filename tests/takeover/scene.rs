@@ -1,6 +1,6 @@
 //! A pod in which every mesh's proxy listens, with constant inbound and outbound calls while its rules change. Destinations
-//! listen too, so that a connection past the proxies is an arrival there. Failed connections at any moment count as faults,
-//! including earlier ones that are cut, and those from a port whose last connection is in TIME_WAIT in the pod.
+//! listen too, so a connection past the proxies arrives there. Failed connections at any moment count as faults, including cut
+//! earlier connections, and connections from a port whose last connection is in TIME_WAIT in the pod.
 
 use crate::support::address::{Place, any};
 use crate::support::engine::kernel;
@@ -26,7 +26,7 @@ use std::thread;
 
 const SERVICE: (Place, u16) = (Place::Service, 9080);
 const APPLICATION: (Place, u16) = (Place::Pod, 8080);
-/// Source port outside of the calls to the application that are made between changes.
+/// Outside source port of calls to the application between changes.
 const SAME_PORT: u16 = 19_999;
 /// Connections kept open before they are closed and others opened.
 const KEPT: usize = 48;
@@ -46,7 +46,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        // Sockets of `::` accept both families. The one for inbound traffic is always transparent.
+        // Sockets on `::` accept both families. The inbound socket is always transparent.
         let pod =
             Pod::new(Setting { variant: setting::Variant::Nft, family: Family::V6, mode: Mode::Tproxy });
         // Few ports outside, and none held by TIME_WAIT there: each is reused while the pod has its last connection in TIME_WAIT.
@@ -167,7 +167,7 @@ impl Scene {
         done
     }
 
-    /// Checks TCP calls as in each state.
+    /// Checks TCP calls for these goals.
     pub(crate) fn look(&self, goals: &[Goal], what: &str) {
         self.look_at(goals, false, what);
     }
@@ -224,8 +224,8 @@ impl Scene {
         }
     }
 
-    /// Calls from the pod's own address must have reached a listener for outbound traffic, all others one for inbound traffic;
-    /// the call from `own` one of these goals'.
+    /// Calls from the pod's own address must have reached an outbound listener, all others an inbound listener; the call from
+    /// `own`, a listener of these goals.
     fn look_at_arrivals(&self, own: Option<(SocketAddr, &[Goal])>, what: &str) {
         let of_pod = |ip: IpAddr| Family::BOTH.map(|family| Place::Pod.ip(family)).contains(&ip);
         for arrival in self.pod.lock().expect("no thread panics with it").arrivals() {

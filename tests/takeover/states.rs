@@ -1,5 +1,5 @@
 //! States of a namespace: a mesh's goal and its backend. All combinations of backends, families, captures and flags are too many
-//! for each property, so most are tested with the rows of a table in which each two values of any two columns occur together.
+//! for each property, so most properties are tested with a table's rows in which any two values of two columns occur together.
 
 use crate::support::scope;
 use crate::takeover::meshes::Goal;
@@ -42,7 +42,7 @@ fn rows() -> Vec<State> {
     (0..BACKENDS.len() * Goal::ALL.len()).map(row).collect()
 }
 
-/// All rows of the table, or three of them by the day, with every backend.
+/// All rows of the table, or three that change daily, with every backend.
 pub(crate) fn states() -> Vec<State> {
     scope::of(rows().chunks(BACKENDS.len()).map(<[State]>::to_vec).collect(), 1).concat()
 }

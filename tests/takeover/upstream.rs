@@ -77,7 +77,7 @@ fn unpacked(text: &str) -> String {
     groups.map(unpack).collect()
 }
 
-/// Rules of upstream's native mode: REDIRECT of all TCP, without DNS, and a table for marks without effect.
+/// Rules of upstream's native mode: REDIRECT of all TCP, without DNS, and an ineffective table for marks.
 pub(crate) const NATIVE: &str = "table inet istio-proxy-nat {
   chain prerouting { type nat hook prerouting priority -100; policy accept; meta l4proto tcp counter jump istio-inbound; }
   chain output { type nat hook output priority -100; policy accept; counter jump istio-output; }

@@ -3,7 +3,7 @@
 use rules::desired::StaleFlows;
 use sidecar_init::backend::{Backend, CommitStep, Error, Kernel, Snapshot, Variant};
 
-/// How commits end. They are counted from 0, including those of a revert.
+/// How commits end. They are counted from 0, including a revert's commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
     Done,
@@ -19,7 +19,7 @@ pub(crate) struct Watched<'a> {
     pub(crate) stop: &'a mut dyn FnMut(&CommitStep),
 }
 
-/// Commits of a step: one for each table of iptables, one for any other step.
+/// Commits of a step: one for each iptables table, one for any other step.
 pub(crate) fn commits(step: &CommitStep) -> Vec<CommitStep> {
     match step {
         CommitStep::Iptables { variant, family, changes } => {

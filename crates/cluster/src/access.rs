@@ -1,6 +1,6 @@
-//! Access to the API server: by a kubeconfig, or as a pod of the cluster. A kubeconfig's credential programs run only for a
-//! user's commands ([`user_client`]), as in kubectl: for a node's agent, the file could run any program on the node. Token files
-//! are read again at least once a minute, the whole configuration after a failed call (`renewal`).
+//! Access to the API server: with a kubeconfig, or as a pod of the cluster. A kubeconfig's credential programs run only for a
+//! user's commands ([`user_client`]), as in kubectl: in a node agent, the file could run any program on the node. Token files
+//! are reread at least once a minute, and the whole configuration after a failed call (`renewal`).
 
 use crate::renewal::Renewing;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -30,12 +30,12 @@ pub enum AccessError {
 
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Creates a client whose calls end after `silence` without data. Errors: unknown API server address or own credentials.
+/// Creates a client whose calls end after `silence` without data. Errors: unknown API server address or credentials.
 pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Client, AccessError> {
     reach(kubeconfig, silence).await.map(|(client, _)| client)
 }
 
-/// The same with the API server's address, which no error of the client contains.
+/// Like [`client`], with the API server's address, which the client's errors omit.
 pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), AccessError> {
     let source = ClientSource { kubeconfig: kubeconfig.map(Path::to_owned), silence };
     let (client, server) = source.connect().await?;
@@ -43,7 +43,7 @@ pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Clie
     Ok((Client::new(Renewing::new(client, source), namespace), server))
 }
 
-/// Client for a user's command, and the API server's address: by the given kubeconfig or kubectl's, in the given or current
+/// Client for a user's command, and the API server's address: from the given kubeconfig or kubectl's, in the given or current
 /// context. Errors: unknown API server address or user's credentials.
 pub async fn user_client(
     kubeconfig: Option<&Path>,
@@ -65,7 +65,7 @@ pub(crate) struct ClientSource {
 }
 
 impl ClientSource {
-    /// Creates a client from files read again, and returns the API server's address.
+    /// Creates a client from freshly read files, and returns the API server's address.
     pub(crate) async fn connect(&self) -> Result<(Client, String), AccessError> {
         let config = match &self.kubeconfig {
             Some(path) => from_file(path, &KubeConfigOptions::default(), false).await?,

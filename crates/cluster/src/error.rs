@@ -40,7 +40,7 @@ pub fn kind(error: &Failed) -> &'static str {
     }
 }
 
-/// Limits the time of a call. Errors: those of the call, or a timeout.
+/// Limits a call's time. Errors: the call's, or a timeout.
 pub async fn in_time<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     let silence = |_| kube::Error::Service(format!("the API server did not answer within {limit:?}").into());
     timeout(limit, call).await.map_err(silence)?
@@ -55,7 +55,7 @@ pub fn describe(error: &Failed) -> String {
             return format!("{} ({})", status.message, status.code);
         }
         let whole = error.to_string();
-        // Most errors of the client end with their cause.
+        // Most client errors end with their cause.
         let cause = error.source().map(ToString::to_string).unwrap_or_default();
         let own = whole.strip_suffix(&cause).unwrap_or(&whole).trim_end_matches([':', ' ']);
         if !text.contains(own) {

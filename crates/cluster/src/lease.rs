@@ -1,4 +1,4 @@
-//! Leader election by a Lease (`coordination.k8s.io/v1`), with the rules of client-go: a candidate takes the Lease after a whole
+//! Leader election by a Lease (`coordination.k8s.io/v1`), with client-go's rules: a candidate takes the Lease after a whole
 //! duration without a renewal, by its own clock since the last renewal that it saw, so clocks need not agree. The holder counts
 //! from before its request was sent, and stops leading before another candidate can take over.
 
@@ -101,7 +101,7 @@ impl LeaseCandidate {
                 tracing::warn!(lease = self.name, error, "the Lease can't be acquired or renewed");
             }
             is_failing = error.is_some();
-            // 2 seconds between attempts, 10 of leading and 15 of duration are the proportions of client-go.
+            // client-go's proportions: 2 seconds between attempts, 10 of leading, 15 of duration.
             time::sleep(self.state.duration * 2 / 15).await;
         }
     }
@@ -128,7 +128,7 @@ impl LeaseCandidate {
         Ok(())
     }
 
-    /// Gives the Lease back, so that another process can take it at once. Error: the API server's refusal; it then expires.
+    /// Releases the Lease, so another process can take it at once. Error: the API server's refusal; the Lease then expires.
     pub async fn release(&self) -> Result<(), kube::Error> {
         let Some(found) = self.api.get_opt(&self.name).await? else { return Ok(()) };
         let spec = found.spec.clone().unwrap_or_default();
@@ -195,6 +195,10 @@ mod tests {
         assert_eq!(taken.acquire_time, Some(MicroTime(at(31))));
         // A returning holder sees that it has lost the Lease.
         assert_eq!(a.next(Some(&taken), now + 32 * SECOND), Move::Wait);
-        assert_eq!(a.next(Some(&LeaseSpec::default()), now + 32 * SECOND), Move::Take, "it is given back");
+        assert_eq!(
+            a.next(Some(&LeaseSpec::default()), now + 32 * SECOND),
+            Move::Take,
+            "the Lease was released"
+        );
     }
 }

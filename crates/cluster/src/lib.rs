@@ -17,8 +17,8 @@ pub mod watch;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use std::time::Duration;
 
-/// Endless delays after failures, each twice the last one, up to a limit. `jitter` extends each at random to at most its double,
-/// so that programs that see the same failure do not retry at the same moment.
+/// Endless delays after failures, each twice the last, up to a limit. `jitter` extends each at random, at most doubling it, so
+/// that programs that see the same failure do not retry at the same moment.
 pub fn backoff(first: Duration, max: Duration, jitter: bool) -> ExponentialBackoff {
     let delays = ExponentialBuilder::new().with_min_delay(first).with_max_delay(max).without_max_times();
     if jitter { delays.with_jitter().build() } else { delays.build() }

@@ -1,4 +1,4 @@
-//! Listening at one address, or at a port of all addresses of the machine's address families.
+//! Listening on one address, or on a port of all addresses in the machine's address families.
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 /// Connections that may wait to be accepted; the kernel's own limit may be lower.
 const BACKLOG: i32 = 1024;
 
-/// Listens at an address; `[::]` covers both families, or IPv4 on a machine without IPv6. Needs a Tokio runtime.
-/// Error: the address, given by `flag`, is not one of this machine, or is in use.
+/// Listens on an address; `[::]` covers both families, or IPv4 on a machine without IPv6. Needs a Tokio runtime.
+/// Error: the address, given by `flag`, is not this machine's, or is in use.
 pub fn listen(flag: &str, address: SocketAddr) -> Result<tokio::net::TcpListener, String> {
     at_first_family(address, bind)
         .and_then(tokio::net::TcpListener::from_std)
@@ -18,7 +18,7 @@ pub fn listen(flag: &str, address: SocketAddr) -> Result<tokio::net::TcpListener
 fn at_first_family<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
     let is_all = matches!(address, SocketAddr::V6(address) if address.ip().is_unspecified());
     match bind(address) {
-        // A port in use or without permission is so for both families: IPv4 would not help.
+        // A port in use or not permitted is so in both families: IPv4 would not help.
         Err(error)
             if is_all
                 && !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied) =>

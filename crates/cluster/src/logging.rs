@@ -5,7 +5,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, reload};
 
-/// Starts the log of a program with the crates `own`. Panics are logged too.
+/// Starts the log of a program whose crates are `own`. Panics are logged too.
 pub fn start(json: bool, level: LevelFilter, own: &'static [&'static str]) -> LogLevelHandle {
     let (filter, handle) = reload::Layer::new(filter(level, own));
     let lines = fmt::layer().with_ansi(false).with_writer(io::stderr);

@@ -1,7 +1,7 @@
-//! Client that is replaced when the API server refuses its credentials (401) or does not answer. The client of `kube` reads a
+//! Client that is replaced when the API server refuses its credentials (401) or does not answer. `kube`'s client reads a
 //! token file once a minute, and the rest of a kubeconfig never again: with new tokens, as after a restore, all calls would fail
-//! for that minute, even renewals of a Lease of 15 seconds; with a new certificate authority, until a restart. The failed call is
-//! not repeated: all callers retry on their own.
+//! for that minute, even renewals of a 15-second Lease; with a new certificate authority, until a restart. The failed call is
+//! not repeated: all callers retry.
 
 use crate::{access::ClientSource, error::describe};
 use http::{Request, Response, StatusCode};

@@ -1,6 +1,6 @@
-//! Limit of a server's open connections. A new one evicts the one whose request has been incomplete for the longest time, else
-//! the one that has been idle for the longest, so that slow clients never hold up others. Connections with a complete request are
-//! busy and are not evicted: if all are busy, the new one waits.
+//! Limit of a server's open connections. A new connection evicts the one whose request has been incomplete longest, else the
+//! one that has been idle longest, so slow clients never hold up others. Connections with a complete request are busy and not
+//! evicted: if all are busy, the new one waits.
 
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -8,8 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Divisor of the capacity for closing connections beyond it: an eviction takes up to a second if the client does not answer, and
-/// the next connection does not wait for it.
+/// Divisor of the capacity, for the closing connections beyond it: an eviction takes up to a second if the client does not
+/// answer, and the next connection does not wait.
 const CLOSING_PART: usize = 8;
 /// Delay after a failed accept, most likely for lack of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -23,7 +23,7 @@ pub struct Slots {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Orders changes of state.
+    /// Orders state changes.
     sequence: u64,
     /// Keyed by the order of opening.
     open: BTreeMap<u64, OpenConnection>,
@@ -180,7 +180,7 @@ mod tests {
         Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(work)
     }
 
-    /// Ends with its number once evicted.
+    /// Returns its number once evicted.
     fn serve(number: usize, slot: Slot) -> task::JoinHandle<usize> {
         task::spawn(async move {
             slot.evicted().await;

@@ -39,7 +39,7 @@ pub fn refuse_method(method: &Method) -> Option<Reply> {
     Some(reply)
 }
 
-/// Registers a metric. The registry appends a full stop to help texts, and `_total` to names of counters.
+/// Registers a metric. The registry appends a full stop to help texts, and `_total` to counter names.
 pub fn registered<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name, help, metric.clone());
@@ -54,7 +54,7 @@ pub fn metrics(registry: &Registry) -> Reply {
     }
 }
 
-/// Serves `/metrics`, `/healthz` and `/readyz`. The program is ready once `blocker`, the reason why it is not, is dropped.
+/// Serves `/metrics`, `/healthz` and `/readyz`. The program is ready once `blocker`, the reason to wait, is dropped.
 pub fn serve_pages(
     flag: &str,
     address: SocketAddr,
@@ -71,7 +71,7 @@ pub fn serve_pages(
     })
 }
 
-/// Serves paths and queries on the thread's `LocalSet`. Returns the bound address; an error if that, from `flag`, is unusable.
+/// Serves paths and queries on the thread's `LocalSet`. Returns the bound address; fails if the address from `flag` is unusable.
 pub fn serve(
     flag: &str,
     address: SocketAddr,

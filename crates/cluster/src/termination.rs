@@ -12,7 +12,7 @@ pub struct Termination {
 }
 
 impl Termination {
-    /// Handles the signals: the kernel ignores unhandled ones to the first process of a container. Error: handlers can't be set.
+    /// Handles the signals: the kernel ignores unhandled signals to a container's first process. Error: handlers can't be set.
     pub fn new() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }

@@ -1,4 +1,4 @@
-//! Watches that survive an API server that refuses, forgets, breaks off or stays silent. The client (`kube::runtime::watcher`)
+//! Watches that survive an API server that refuses, forgets, disconnects or stays silent. The client (`kube::runtime::watcher`)
 //! pages lists and resumes watches, but waits for a list without limit, and retries a refused watch endlessly with the same
 //! resource version, which may have expired. So any failure other than a broken connection restarts with a new list here, after a
 //! growing delay. A failure is logged once until the watch works again.
@@ -34,7 +34,7 @@ where
     surviving(resource.into(), limit, |event| matches!(event, Event::InitDone), start)
 }
 
-/// Versions of one named object; `None` while it does not exist. Failures are logged and left out.
+/// Versions of one named object; `None` while it does not exist. Failures are logged and omitted.
 pub fn object<K>(api: Api<K>, name: &str, resource: &str, limit: Duration) -> BoxStream<'static, Option<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,

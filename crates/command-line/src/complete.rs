@@ -3,11 +3,11 @@
 use crate::shell::Proposals;
 use clap::{Arg, Command, ValueHint};
 
-/// Completes values that only the program knows, from `(argument, start, prefix)`; the prefix comes before each proposal.
+/// Completes values specific to the program, from `(argument, start, prefix)`; the prefix comes before each proposal.
 pub type OwnValues<'a> = &'a dyn Fn(&Arg, &str, &str) -> Option<Proposals>;
 
 /// Completions of the last word of `line`, whose first word is the program. With `whole`, a value includes its `--flag=`. The
-/// command has to be built.
+/// command must be built.
 pub fn proposals(program: &Command, line: &[String], whole: bool, own: OwnValues<'_>) -> Proposals {
     let (last, before) = line.split_last().map_or(("", line), |(last, before)| (last.as_str(), before));
     let mut command = program;

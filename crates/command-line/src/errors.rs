@@ -1,4 +1,4 @@
-//! Errors of clap as [`InputProblem`]s.
+//! clap errors as [`InputProblem`]s.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
@@ -6,7 +6,7 @@ use mesh::settings::{alternatives, nearest, nearest_value};
 use mesh::{InputProblem, Problems};
 use std::{error::Error as _, ffi::OsString};
 
-/// Returns all problems with the arguments. clap stops at the first one, so they are parsed again without the refused flag.
+/// Returns all problems with the arguments: clap stops at the first, so the loop parses again without each refused flag.
 pub fn all_problems(command: &mut Command, words: &[OsString], first: Error, known: &[String]) -> Problems {
     let commands: Vec<&str> = known.iter().map(String::as_str).collect();
     let (mut found, mut removed): (Vec<InputProblem>, Vec<String>) = (Vec::new(), Vec::new());
@@ -30,7 +30,7 @@ pub fn is_refusal(error: &Error) -> bool {
     error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
-/// Returns the refused flag and the other words; `None` if they don't contain it or parsing again would not help.
+/// Returns the refused flag and the other words; `None` if `words` lack the flag or parsing again would not help.
 fn without_refused(words: &[OsString], error: &Error, commands: &[&str]) -> Option<(String, Vec<OsString>)> {
     let flag = name(&context_text(error, ContextKind::InvalidArg)?);
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
@@ -129,7 +129,7 @@ fn context_texts(error: &Error, kind: ContextKind) -> Vec<&str> {
     }
 }
 
-/// The flag of a form such as `--action <ACTION>`, or the name of an argument.
+/// The flag in a form such as `--action <ACTION>`, or an argument's name.
 fn name(form: &str) -> String {
     form.split([' ', '=']).next().unwrap_or_default().trim_matches(['<', '>', '[', ']']).to_owned()
 }

@@ -1,6 +1,6 @@
-//! Common parts of the programs' command lines: sections of help, errors in one style, completions and manual pages.
+//! Common parts of the programs' command lines: help sections, errors in one style, completions and manual pages.
 //!
-//! `sidecar-init` parses calls with its own tables and uses single parts; the other programs are clap commands, run by
+//! `sidecar-init` parses calls with its own tables and uses some parts; the other programs are clap commands, run by
 //! [`program`].
 
 #![forbid(unsafe_code)]

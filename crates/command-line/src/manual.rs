@@ -1,4 +1,4 @@
-//! Manual pages: the help of each command in the macros of man(7), which every page viewer supports.
+//! Manual pages: each command's help in the macros of man(7), which every page viewer supports.
 
 use clap::Command;
 use std::{fs, io, path::Path};
@@ -41,7 +41,7 @@ fn collect(command: &mut Command, name: &str, version: &str, pages: &mut Vec<(St
     }
 }
 
-/// A line of help that follows an empty one and ends with a colon starts a section.
+/// A help line that follows an empty one and ends with a colon starts a section.
 fn page(name: &str, about: &str, version: &str, help: &str) -> String {
     let (title, escaped_name) = (escaped(&name.to_uppercase()), escaped(name));
     let mut text = format!(

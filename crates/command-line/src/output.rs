@@ -6,10 +6,10 @@ use mesh::visible_lines;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Prints a part of a longer answer. A closed pipe is an error, so that no further part is awaited. The buffer is flushed,
+/// Prints a part of a longer answer. A closed pipe is an error, so no further part is awaited. The buffer is flushed,
 /// because its errors would be lost when the process ends.
 pub fn print_part(text: &str) -> io::Result<()> {
-    // Stripping styles takes as long as rendering a long list of rules, which has none.
+    // Stripping styles takes as long as rendering a long rule list, which has no styles.
     match text.contains('\u{1b}') {
         true => anstream::stdout().write_all(text.as_bytes()),
         false => io::stdout().write_all(text.as_bytes()),

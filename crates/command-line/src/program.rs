@@ -91,7 +91,7 @@ pub fn command(command: Command, sections: &[CommandHelp]) -> Command {
             .arg(line.value_parser(value_parser!(OsString))),
         Command::new(MAN)
             .about("Write the manual pages")
-            .arg(folder.help("Folder of the pages, such as /usr/local/share/man/man1; created if missing")),
+            .arg(folder.help("Folder for the pages, such as /usr/local/share/man/man1; created if missing")),
         Command::new(HELP)
             .about(HELP_ABOUT)
             .arg(Arg::new("word").value_name("COMMAND|TOPIC").num_args(0..).help("The command or the topic")),

@@ -1,4 +1,4 @@
-//! Sections of help beside the options: examples and exit statuses.
+//! Help sections beside the options: examples and exit statuses.
 
 use diagnose::fold;
 use std::fmt::Write;

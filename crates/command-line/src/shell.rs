@@ -1,4 +1,4 @@
-//! Completion scripts of shells, and the shells' formats of proposals.
+//! Completion scripts for shells, and the shells' proposal formats.
 //!
 //! A script passes the words of a line to `PROGRAM completions SHELL -- WORD..`, so the program itself completes them. The
 //! first line of its answer is a kind: `words`, `files` or `folders`.
@@ -34,7 +34,7 @@ impl Shell {
         Self::ALL.into_iter().find(|shell| shell.name() == name)
     }
 
-    /// Script for a program with several names: completes calls of each, and runs the first.
+    /// Script for a program with several names: completes each name, and runs the first.
     pub fn script(self, names: &[&str]) -> String {
         let script = match self {
             Self::Bash => BASH,
@@ -53,7 +53,7 @@ impl Shell {
         if self == Self::Bash { joined(line) } else { line }
     }
 
-    /// True if the shell replaces the whole word, so that a value has to come with its `--flag=`.
+    /// True if the shell replaces the whole word, so a value must include its `--flag=`.
     pub fn replaces_whole_words(self) -> bool {
         self == Self::Fish
     }
@@ -99,7 +99,7 @@ fn joined(line: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-const BASH: &str = r#"# What bash completes for @PROGRAM@. Printed by: @PROGRAM@ completions bash
+const BASH: &str = r#"# bash completions for @PROGRAM@. Printed by: @PROGRAM@ completions bash
 _@FUNCTION@() {
     local current=${COMP_WORDS[COMP_CWORD]} answer
     if [[ $current == = ]]; then current=''; fi
@@ -121,7 +121,7 @@ complete -F _@FUNCTION@ @NAMES@
 
 /// Saved as `_PROGRAM` in a folder of zsh's `fpath`, or read by `source`.
 const ZSH: &str = r#"#compdef @NAMES@
-# What zsh completes for @PROGRAM@. Printed by: @PROGRAM@ completions zsh
+# zsh completions for @PROGRAM@. Printed by: @PROGRAM@ completions zsh
 _@PROGRAM@() {
     local -a answer proposals
     answer=("${(@f)$(@PROGRAM@ completions zsh -- "${(@)words[1,CURRENT]}" 2>/dev/null)}")
@@ -143,7 +143,7 @@ else
 fi
 "#;
 
-const FISH: &str = r#"# What fish completes for @PROGRAM@. Printed by: @PROGRAM@ completions fish
+const FISH: &str = r#"# fish completions for @PROGRAM@. Printed by: @PROGRAM@ completions fish
 function __@FUNCTION@_proposals
     set -l current (commandline -ct)
     set -l answer (@PROGRAM@ completions fish -- (commandline -opc) "$current" 2>/dev/null)

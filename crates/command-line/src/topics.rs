@@ -1,4 +1,4 @@
-//! Help topics of every program: sections of `docs/troubleshooting.md`, exit codes and codes of findings.
+//! Help topics of every program: sections of `docs/troubleshooting.md`, exit codes and finding codes.
 
 use crate::sections::{self, Exits};
 use diagnose::{Style, fold};
@@ -13,7 +13,7 @@ const TROUBLESHOOTING: &str = include_str!("troubleshooting.txt");
 const ALL: &str = "topics";
 
 pub fn pointer(program: &str) -> String {
-    format!("Run {program} {HELP} COMMAND for a command, and {program} {HELP} {ALL} for topics.")
+    format!("{program} {HELP} COMMAND describes a command; {program} {HELP} {ALL} lists topics.")
 }
 
 pub struct HelpTopic {
@@ -41,7 +41,7 @@ pub fn topics(
         Code::ALL.iter().map(|code| fold(&format!("{code}  {}", code.about()), 7, width) + "\n").collect();
     let mut found = vec![HelpTopic::new("exit-codes", "Exit codes of all commands".to_owned(), &exits)];
     found.extend(own);
-    found.push(HelpTopic::new("findings", "Codes of findings".to_owned(), &findings));
+    found.push(HelpTopic::new("findings", "Finding codes".to_owned(), &findings));
     found.extend(topic_sections(TROUBLESHOOTING).into_iter().map(|(title, text)| {
         HelpTopic::new(&anchor(title), inline(title, program), &plain_text(text, program, width))
     }));
@@ -52,10 +52,10 @@ pub fn topics(
     found
 }
 
-/// The topic with this name, or the only one whose name begins so; of the code of a finding, the section that names it.
+/// The topic with this name or unique prefix; for a finding's code, the section that names it.
 ///
 /// # Errors
-/// An unknown name, with topics and commands that are alike.
+/// An unknown name, with similar topics and commands.
 pub fn text(
     program: &str,
     name: &str,
@@ -143,7 +143,7 @@ fn plain_text(text: &str, program: &str, width: usize) -> String {
     let (mut written, mut follows_item) = (String::new(), false);
     for block in blocks {
         let is_item = block.starts_with("- ");
-        // Items of a list follow each other without a gap.
+        // List items follow each other without a gap.
         written += if is_item && follows_item { "\n" } else { "\n\n" };
         written += &match block.starts_with(CODE) {
             true => block,
@@ -154,7 +154,7 @@ fn plain_text(text: &str, program: &str, width: usize) -> String {
     written.trim_start_matches('\n').to_owned()
 }
 
-/// A line without marks; a link becomes its text and its target.
+/// A line without markup; a link becomes its text and its target.
 fn inline(text: &str, program: &str) -> String {
     let mut written = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Golden tests of all answers about some configurations, in `answers/NAME.txt`; `UPDATE_GOLDENS=1` writes them.
+//! Golden tests of all answers about some configurations; `UPDATE_GOLDENS=1` rewrites `answers/NAME.txt`.
 
 mod live;
 mod manifests;
@@ -165,7 +165,7 @@ impl Example {
         picture::of(&self.capture, dialect, &self.pod)
     }
 
-    /// One packet per reason; the first of each verdict with all rules that it meets.
+    /// One packet per reason; the first per verdict also lists all rules that it meets.
     fn explanations(&self, dialect: &Dialect) -> String {
         let (mut known, mut verdicts, mut text) = (BTreeSet::new(), BTreeSet::new(), String::new());
         let drawn = self.picture(dialect);
@@ -254,7 +254,7 @@ impl Example {
         })
     }
 
-    /// Status as text and JSON; as text without addresses, sockets and stored settings; then facts only from rules.
+    /// Status as text, with and without observed facts, and as JSON; then facts only from rules.
     fn status(&self) -> String {
         let rules = self.rules();
         let observed = self.observed();

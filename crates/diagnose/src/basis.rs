@@ -17,11 +17,11 @@ pub enum Basis {
     },
     Flags,
     Object(String),
-    /// A listing of rules, by its file's name.
+    /// A listing of rules, by file name.
     Listing(String),
 }
 
-/// The basis for programs.
+/// The basis as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BasisReport {

@@ -12,7 +12,7 @@ pub struct FindingReport {
     #[serde(with = "LevelName")]
     #[cfg_attr(feature = "schema", schemars(with = "&'static str"))]
     pub level: Level,
-    /// The code of the finding.
+    /// The finding's code.
     pub code: String,
     /// The option, or the part of the network namespace; null if the text names it.
     pub subject: Option<String>,
@@ -44,7 +44,7 @@ impl FindingReport {
     }
 
     pub fn lines(&self) -> Vec<TextLine> {
-        // The column behind `warning  SI001 `.
+        // The column after `warning  SI001 `.
         const TEXT: usize = 15;
         let Self { level, code, subject, text, remedy } = self;
         let style = match level {

@@ -1,4 +1,4 @@
-//! Groups of packets: sets that end alike, joined and widened into few descriptions.
+//! Groups of packets with the same end, joined and widened into few descriptions.
 
 use crate::pod_packets::{PodPackets, Start};
 use rules::nft::{Field, Interval, Intervals};
@@ -6,7 +6,7 @@ use rules::simulate::{Binding, Ending, Marks, PacketSet, Verdict};
 use rules::{ConnState, Family, PortRange};
 use std::{collections::HashMap, hash::Hash, net::IpAddr};
 
-/// Packets of a start, by the properties that distinguish them, and their end.
+/// Packets of a [`Start`], by the properties that distinguish them, and their end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PacketGroup<E> {
     pub(crate) start: usize,
@@ -17,7 +17,7 @@ pub(crate) struct PacketGroup<E> {
     pub(crate) end: E,
 }
 
-/// End of a group's packets, as far as it distinguishes groups.
+/// The part of a packet's end that distinguishes groups.
 pub(crate) trait End: Copy + Eq + Hash {}
 
 impl<T: Copy + Eq + Hash> End for T {}
@@ -28,7 +28,7 @@ pub(crate) fn group_end(ending: Ending) -> GroupEnd {
     (ending.verdict, ending.keeps_port, ending.translated)
 }
 
-/// Properties along which groups are joined, beginning with those best omitted from a description.
+/// Properties along which groups are joined, the most dispensable first.
 pub(crate) const GROWTH: [Field; 8] = [
     Field::SourcePort,
     Field::Source(Family::V4),
@@ -88,7 +88,7 @@ impl<E: End> PacketGroup<E> {
     }
 }
 
-/// Index of a field in [`GROWTH`], whichever the family and the interface's direction.
+/// Index of a field in [`GROWTH`], regardless of family and interface direction.
 fn place(field: Field) -> usize {
     let kind = |field: Field| match field {
         Field::OutInterface => std::mem::discriminant(&Field::InInterface),
@@ -97,7 +97,7 @@ fn place(field: Field) -> usize {
     GROWTH.iter().position(|one| kind(*one) == kind(field)).expect("a field with values")
 }
 
-/// Joins groups that differ in only one property, until there are none.
+/// Repeatedly joins groups that differ in only one property.
 pub(crate) fn joined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) -> Vec<PacketGroup<E>> {
     loop {
         let before = groups.len();
@@ -129,7 +129,7 @@ pub(crate) fn joined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) -> 
     }
 }
 
-/// Number of groups above which they are not widened over each other.
+/// Maximum number of groups that are widened over each other.
 const MAX_WIDENED: usize = 40;
 
 /// Widens groups over others that end alike, for shorter descriptions, and removes groups that others then contain.
@@ -154,7 +154,7 @@ pub(crate) fn widened<E: End>(
 
 /// Removes groups that others with the same end contain.
 pub(crate) fn disjoined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) -> Vec<PacketGroup<E>> {
-    // Groups with the fewest own properties contain the others.
+    // Groups with the fewest restrictions may contain the others.
     groups.sort_by_key(|group| group.values.iter().flatten().count() + group.marks.iter().flatten().count());
     let mut kept: Vec<PacketGroup<E>> = Vec::new();
     for group in groups {
@@ -166,8 +166,8 @@ pub(crate) fn disjoined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) 
     kept
 }
 
-/// Widest group that contains this one and otherwise only packets of `alike`, or of `others`, whose end is irrelevant and
-/// which only shorten lists of addresses. Only `fields` are widened; the protocol only over `alike`.
+/// Widest group that contains this one and otherwise only packets of `alike` and `others`. The end of `others` is irrelevant;
+/// they only shorten address lists. Only `fields` are widened, and the protocol only over `alike`.
 pub(crate) fn widen<E: End>(
     group: &PacketGroup<E>,
     alike: &[&PacketGroup<E>],
@@ -201,7 +201,7 @@ pub(crate) fn widen<E: End>(
                 more.union(&list);
                 more.joined()
             });
-            // Values that no packet of the start has don't split a list.
+            // Values outside the start don't split a list.
             let length = |values: &Intervals| {
                 let mut values = values.clone();
                 let mut holes = Intervals::from(Interval { first: 0, last: u128::MAX });
@@ -227,7 +227,7 @@ pub(crate) fn widen<E: End>(
     wide
 }
 
-/// True if every packet of the group is in one of the others.
+/// True if `others` together contain every packet of the group.
 pub(crate) fn is_covered<E: End>(group: PacketGroup<E>, others: &[&PacketGroup<E>], start: &Start) -> bool {
     let Some((first, others)) = others.split_first() else { return false };
     if !group.states.iter().all(|one| first.states.contains(one)) {
@@ -266,7 +266,7 @@ pub(crate) fn is_covered<E: End>(group: PacketGroup<E>, others: &[&PacketGroup<E
     true
 }
 
-/// Joins groups that are equal without one property.
+/// Joins groups that differ only in one property.
 fn along<E: End>(
     groups: Vec<PacketGroup<E>>,
     without: impl Fn(&PacketGroup<E>) -> PacketGroup<E>,

@@ -1,4 +1,4 @@
-//! Answers about the rules of service meshes: the verdict for a packet ([`explain`]), the packets that a change of settings
+//! Answers about service meshes' rules: the verdict for a packet ([`explain`]), the packets that a change of settings
 //! affects ([`mod@compare`]), suspicious settings ([`lint`]), test connections ([`probe`]), the kernel's reports ([`trace`]),
 //! the effect of live rules in one network namespace ([`status`]) and on a node ([`overview`]), and a drawing of all traffic
 //! ([`picture`]). Free of I/O, like the crate `mesh`; meshes are known only by their traits.

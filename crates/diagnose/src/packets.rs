@@ -14,11 +14,11 @@ const OWN: &str = "the pod's own address";
 /// Maximum number of list items in a sentence.
 const NAMED: usize = 5;
 
-/// Packets by their properties. A list that is null means that the property makes no difference.
+/// Packets by their properties. A null list means that the property makes no difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Packets {
-    /// `outbound`, `inbound`, or `forwarded` for packets to others, as from a virtual machine in the pod.
+    /// `outbound`, `inbound` or `forwarded` (to other hosts, as from a virtual machine in the pod).
     pub direction: Cow<'static, str>,
     /// `ipv4`, `ipv6`.
     pub families: Vec<Cow<'static, str>>,
@@ -26,23 +26,23 @@ pub struct Packets {
     pub protocols: Vec<Cow<'static, str>>,
     /// The destination ports.
     pub ports: Option<Values>,
-    /// The destinations; null means at least those outside of the pod for outbound packets, the pod's own for inbound ones.
+    /// The destinations; null means at least all outside the pod for outbound packets, and the pod's own for inbound ones.
     pub destinations: Option<Values>,
-    /// Their sources.
+    /// The sources.
     pub sources: Option<Values>,
     /// The source ports.
     pub source_ports: Option<Values>,
-    /// The interfaces by which they leave or arrive.
+    /// The interfaces through which packets leave or arrive.
     pub interfaces: Option<Values>,
-    /// The users that send them.
+    /// The sending users.
     pub users: Option<Values>,
-    /// The groups that send them.
+    /// The sending groups.
     pub groups: Option<Values>,
-    /// Their marks.
+    /// The marks.
     pub marks: Option<Values>,
-    /// The marks of their connections.
+    /// The connection marks.
     pub connection_marks: Option<Values>,
-    /// The states of their connections.
+    /// The connection states.
     pub states: Option<Values>,
 }
 
@@ -52,7 +52,7 @@ pub struct Packets {
 pub struct Values {
     /// True for all values except these.
     pub except: bool,
-    /// Each a value, a network or a range with a dash.
+    /// Single values, networks, or ranges with a dash.
     pub values: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ impl Packets {
         }
     }
 
-    /// True for packets with marks, of older connections or from unusual addresses, without any usual packet.
+    /// True if all packets have marks, unusual connection states or unusual sources.
     pub(crate) fn is_unusual(&self) -> bool {
         // Calls to loopback have a loopback source.
         let holds_loopback = |value: &String| {
@@ -120,12 +120,12 @@ impl Packets {
         self.protocols.iter().any(|one| one == protocol)
     }
 
-    /// Destinations, unless they are all of the pod's own addresses and of loopback.
+    /// Destinations, unless they are all of the pod's own and loopback addresses.
     pub(crate) fn other_destinations(&self) -> Option<&Values> {
         self.destinations.as_ref().filter(|values| !(values.is_own() && values.values.len() > 1))
     }
 
-    /// Number of properties that matter, without the protocol.
+    /// Number of properties that matter, except the protocol.
     fn properties(&self) -> usize {
         let lists = [
             self.other_destinations(),
@@ -165,7 +165,7 @@ impl Packets {
         self.is_only("tcp") && self.ports.is_some() && self.properties() == 1
     }
 
-    /// Adds packets of another family that are alike except for addresses.
+    /// Adds another family's packets that differ only in addresses.
     pub(crate) fn take_in_family(&mut self, other: &Self) -> bool {
         let without_addresses = |one: &Self| {
             let shape = |values: &Option<Values>| {
@@ -218,7 +218,7 @@ impl Packets {
         .concat()
     }
 
-    /// Packets in words; the family if `both_families` are captured, without excepted users of the proxy.
+    /// Packets in words, without excepted proxy users; with the family if `both_families` are captured.
     pub(crate) fn sentence(&self, both_families: bool, proxies: &[&Proxy]) -> String {
         let protocols: Vec<String> = self.protocols.iter().map(|name| name.to_uppercase()).collect();
         let mut text = format!("{} {}", self.direction, protocols.join(" and "));
@@ -255,7 +255,7 @@ impl Values {
         Self { except: false, values: vec![value] }
     }
 
-    /// Values after the words for one and for several; empty if they don't matter.
+    /// Values after the words for one or for several; empty without values.
     fn said(values: &Option<Self>, is: [&str; 2], except: [&str; 2]) -> String {
         let Some(values) = values else { return String::new() };
         let [one, several] = if values.except { except } else { is };
@@ -295,7 +295,7 @@ pub(crate) fn count_in(value: &str) -> usize {
     range.unwrap_or(1)
 }
 
-/// Values of a field, or the excepted ones if they are fewer; `None` if the field does not matter.
+/// Values of a field, or the excepted values if fewer; `None` if the field does not matter.
 fn values<E: End>(
     packets: &PodPackets,
     start: &Start,
@@ -310,7 +310,7 @@ fn values<E: End>(
     Some(Values { except, values: texts(packets, field, named) })
 }
 
-/// Destinations; those within the pod as its own address and those of loopback.
+/// Destinations; within the pod, its own address and the loopback addresses.
 fn destinations<E: End>(packets: &PodPackets, start: &Start, group: &PacketGroup<E>) -> Option<Values> {
     let field = Field::Destination(packets.family);
     if !start.is_within {
@@ -326,7 +326,7 @@ fn destinations<E: End>(packets: &PodPackets, start: &Start, group: &PacketGroup
 
 fn texts(packets: &PodPackets, field: Field, named: &Intervals) -> Vec<String> {
     let mut all = named.clone();
-    // The pod's own addresses and loopback are separate packets, but a network around them is shown as one.
+    // A network around local addresses is shown as one, although packets to local addresses are separate.
     if matches!(field, Field::Source(_) | Field::Destination(_)) {
         all.union(&packets.local);
     }

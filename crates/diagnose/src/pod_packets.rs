@@ -1,4 +1,4 @@
-//! All packets of a pod: to other hosts, to itself, and inbound for it or for virtual machines behind it.
+//! All packets of a pod: to other hosts, to itself, and inbound for the pod or virtual machines behind it.
 
 use crate::explain::PodContext;
 #[cfg(test)]
@@ -11,7 +11,7 @@ use rules::{ConnState, Family, Gid, ListedCondition, Protocol, Uid};
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Ports for examples, which few configurations list.
+/// Ports for examples; few configurations list them.
 pub(crate) const PLAIN_PORTS: [u16; 6] = [8080, 80, 9000, 12_345, 23_456, 34_567];
 
 /// Port within the kernel's default range (`net.ipv4.ip_local_port_range` starts at 32768).
@@ -22,7 +22,7 @@ pub(crate) struct PodPackets {
     pub(crate) family: Family,
     owned: Vec<IpAddr>,
     own: Intervals,
-    /// The pod's own addresses and those of loopback.
+    /// The pod's own and loopback addresses.
     pub(crate) local: Intervals,
     pub(crate) starts: Vec<Start>,
 }
@@ -40,7 +40,7 @@ impl Start {
         self.sets[0].values(field).map(Intervals::joined)
     }
 
-    /// Marks of packets (0), or of connections (1).
+    /// Packet marks (0) or connection marks (1).
     pub(crate) fn marks(&self, at: usize) -> &Marks {
         [self.sets[0].mark(), self.sets[0].connmark()][at]
     }
@@ -101,7 +101,7 @@ impl PodPackets {
         Self { starts, ..empty }
     }
 
-    /// Single set, of a pod with these addresses. `is_within`: the packets stay within the pod.
+    /// Only `set`, of a pod with these addresses. `is_within`: the packets stay within the pod.
     pub(crate) fn alone(set: PacketSet, is_within: bool, addresses: &[IpAddr]) -> Self {
         let mut packets = Self::without_starts(set.family, addresses);
         if let Some(called) = set.values(Field::Destination(set.family)).filter(|_| is_within) {
@@ -142,7 +142,7 @@ impl PodPackets {
         }
     }
 
-    /// True if values are better named than excepted: they are fewer, or lack the usual value.
+    /// True if values should be named, not excepted: they are fewer, or lack the usual value.
     pub(crate) fn is_narrow(&self, values: &Intervals, all: &Intervals, field: Field) -> bool {
         let mut others = all.clone();
         others.remove(values);
@@ -164,7 +164,7 @@ impl PodPackets {
             && set.values(Field::InInterface).is_none_or(|interfaces| interfaces.meets(&outside));
         let packet = set.sample(&|field| {
             let mut usual = self.usual(field);
-            // Callers send to the pod, and virtual machines through it.
+            // Callers send to the pod, virtual machines to other hosts.
             if is_called && matches!(field, Field::Destination(_)) {
                 usual.reverse();
             }
@@ -184,7 +184,7 @@ impl PodPackets {
         }
     }
 
-    /// New TCP connections from and to other hosts with usual values.
+    /// Usual new TCP connections from and to other hosts.
     pub(crate) fn usual_sets(&self) -> impl Iterator<Item = PacketSet> {
         let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
         let (source, destination) = (Field::Source(self.family), Field::Destination(self.family));
@@ -201,7 +201,7 @@ impl PodPackets {
         })
     }
 
-    /// True for the placeholder of addresses outside of the pod.
+    /// True for the placeholder for addresses outside the pod.
     pub(crate) fn is_outside_example(&self, address: IpAddr) -> bool {
         outside_addresses(self.family)[0] == address
     }
@@ -258,7 +258,7 @@ pub(crate) fn local_addresses(family: Family, addresses: &[IpAddr]) -> Intervals
     local
 }
 
-/// Addresses of loopback, and the one from which Istio's proxy forwards calls to the application.
+/// Loopback addresses, and the address from which Istio's proxy forwards calls to the application.
 pub(crate) fn loopback(family: Family) -> Intervals {
     match family {
         Family::V4 => Interval { first: 127 << 24, last: (128 << 24) - 1 }.into(),
@@ -275,7 +275,7 @@ pub(crate) fn outside_addresses(family: Family) -> [IpAddr; 3] {
     }
 }
 
-/// Packets that cover each end by the rules.
+/// One packet per region that the rules distinguish.
 #[cfg(test)]
 pub(crate) fn samples(rule_view: &RuleView, pod: &PodContext) -> Vec<Packet> {
     let packets = PodPackets::of(&[&rule_view.view], pod, false);

@@ -1,4 +1,4 @@
-//! Random configurations of any mesh, from settings: for general properties.
+//! Random settings of any mesh, for tests of general properties.
 
 use mesh::settings::{self, Setting};
 use mesh::sources::{Host, Raw, SettingReader};
@@ -99,7 +99,7 @@ impl Host for FixedHost {
     }
 }
 
-/// Configuration by names of flags or variables; `None` if a value is refused.
+/// Configuration by flag or variable names; `None` if a value is refused.
 pub(crate) fn configured(mesh: Mesh, flags: &[(&str, &str)]) -> Option<(Raw, Capture)> {
     let setting = |name: &str| {
         let row = settings::all().find(|row| row.name() == name && row.setting.is_for(mesh));

@@ -97,7 +97,7 @@ pub fn fold(text: &str, hang: usize, width: usize) -> String {
 
 fn fold_line(line: &str, hang: usize, width: usize, folded: &mut String) {
     let mut column = 0;
-    // A break in an empty line would gain nothing.
+    // Breaking an empty line would gain nothing.
     let mut is_fresh = true;
     // Leading spaces are an indent, which stays with the first word.
     let start = line.len() - line.trim_start_matches(' ').len();

@@ -1,4 +1,4 @@
-//! Subject of a question: the configuration of flags, or each pod of a manifest with flags that override its settings.
+//! Subject of a question: a configuration from flags, or each pod of a manifest with flags that override its settings.
 
 use crate::explain::{
     ApplicationUser, Explanation, PacketQuery, PodContext, QuestionContext, RuleView, explain, packet,
@@ -11,7 +11,7 @@ use mesh::{Capture, InputProblem, Mesh, Problems, pod};
 use rules::finding::{Code, Finding};
 use rules::simulate::Packet;
 
-/// Makes the host that provides undeclared facts, if no manifest describes a pod.
+/// Creates the host that provides undeclared facts, if no manifest describes a pod.
 pub type HostOf = fn(&Raw) -> Box<dyn Host>;
 
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Subject of only flags, on the current machine. `problems` are those of their form.
+    /// Subject from only flags, on the current machine. `problems` concern the flags' form.
     pub fn of_flags(raw: Raw, problems: Vec<InputProblem>, machine: HostOf) -> Self {
         Self { title: None, place: None, raw, before: problems, reading: None, machine }
     }
@@ -86,12 +86,12 @@ impl Subject {
         self.reading.as_ref()
     }
 
-    /// Assumption about a pod whose manifest has no addresses, and that has no network namespace to read them from.
+    /// Assumption about a pod that has neither addresses in its manifest nor a network namespace to read.
     pub fn assumption(&self) -> Option<&'static str> {
         let is_described = self.reading.is_some() && self.skip().is_none() && self.namespace().is_none();
         let unknown = is_described && self.raw.get(Setting::PodIps).is_none();
         unknown.then_some(
-            "its addresses are unknown: assuming IPv4, and IPv6 if its settings request both; set them with --pod-ips",
+            "its addresses are unknown: assuming IPv4, plus IPv6 if its settings request it; set addresses with --pod-ips",
         )
     }
 
@@ -167,7 +167,7 @@ pub fn each<'a, S: 'a, T>(
 
 pub struct SubjectPacket {
     pub subject: Subject,
-    /// Heading of its answer, if there are several.
+    /// Heading of the answer, if there are several.
     pub title: Option<String>,
     pub destination: usize,
     pub user: Option<ApplicationUser>,
@@ -196,7 +196,7 @@ impl SubjectPacket {
         all
     }
 
-    /// Keeps one answer per packet whose user is irrelevant; titles of the others name the users.
+    /// Keeps one answer if the users make no difference; otherwise, titles name the user.
     pub fn distinct<T>(mut all: Vec<(Self, T)>, packet: impl Fn(&T) -> Option<&Packet>) -> Vec<(Self, T)> {
         all.dedup_by(|(next, of_next), (before, of_before)| {
             !next.is_first
@@ -226,7 +226,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Parses a subject with this user, and the packet if `asks`. Fails with every problem.
+    /// Parses a subject with this user, and the packet if `asks`. Fails with all problems.
     pub fn of(subject: &Subject, user: Option<&ApplicationUser>, asks: bool) -> Result<Self, Problems> {
         let mut reader = SettingReader::new(&subject.raw, subject.before.clone());
         let host = subject.host();

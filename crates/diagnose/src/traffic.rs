@@ -1,6 +1,6 @@
-//! All traffic of a pod in rows, in the order in which rules decide: the first row with a packet has its verdict. Rows are
-//! joined regions of the walk of one origin, widened over the packets of earlier rows. Excepted packets with one verdict are
-//! a row before the row that excepts them.
+//! All traffic of a pod in rows, in the order in which rules decide: a packet's first row has its verdict. A row joins the
+//! walk's regions of one origin, and is widened over the packets of earlier rows. Excepted packets with one verdict are a row
+//! before the row that excepts them.
 
 use crate::explain::{PodContext, RuleView};
 use crate::groups::{GROWTH, PacketGroup, disjoined, is_covered, joined, widen};
@@ -18,11 +18,11 @@ use std::{collections::HashMap, collections::hash_map::Entry};
 pub enum TrafficPart {
     /// From other hosts to the pod.
     Inbound,
-    /// From virtual machines of the pod.
+    /// From the pod's virtual machines.
     Machines,
-    /// From processes of the pod to other hosts.
+    /// From the pod's processes to other hosts.
     Outbound,
-    /// From processes of the pod to the pod itself: only usual calls.
+    /// From the pod's processes to the pod itself: only usual calls.
     Within,
 }
 
@@ -30,7 +30,7 @@ pub enum TrafficPart {
 pub(crate) struct TrafficRow {
     pub(crate) packets: Packets,
     pub(crate) end: RowEnd,
-    /// Number of further groups of packets, which are not described.
+    /// Number of further groups of packets without a description.
     pub(crate) more: usize,
     /// Sets of the row, which may include packets of earlier rows.
     pub(crate) sets: Vec<PacketSet>,
@@ -43,7 +43,7 @@ pub(crate) struct RowEnd {
     pub(crate) verdict: Verdict,
     /// True if a rule of another program sets a new destination.
     pub(crate) is_translated: bool,
-    /// Origin of the deciding rule, without its list; `None` if several rules or none decide.
+    /// Origin of the deciding rule, without its item; `None` if several rules or none decide.
     pub(crate) origin: Option<Origin>,
     pub(crate) is_of_others: bool,
 }
@@ -58,11 +58,11 @@ pub(crate) struct TrafficContext<'a> {
 pub(crate) struct TrafficRows {
     pub(crate) rows: Vec<TrafficRow>,
     pub(crate) examples: Vec<Packet>,
-    /// Packets that no row describes, though one may have their verdict: no usual sender has them.
+    /// Packets that no usual process sends. No row describes them, but one may have their verdict.
     pub(crate) unusual: Vec<PacketSet>,
 }
 
-/// Limit of the rules that the packets of one part may meet.
+/// Maximum number of rules that one part's packets may meet.
 const MAX_WORK: usize = 2_000_000;
 
 /// Rows of one family. Packets that belong to no connection come first, if any are dropped.
@@ -104,7 +104,7 @@ pub(crate) fn rows(rule_view: &RuleView, part: TrafficPart, context: &TrafficCon
 }
 
 impl RowEnd {
-    /// End of packets that were not walked, because of too many rules.
+    /// End of packets that were not walked: too many rules.
     const UNKNOWN: Self =
         Self { verdict: Verdict::Unknown, is_translated: false, origin: None, is_of_others: false };
 
@@ -122,7 +122,7 @@ impl RowEnd {
         }
     }
 
-    /// True if no rule decides, so that packets go to their original destination.
+    /// True if no rule decides, so packets go to their original destination.
     fn is_rest(&self) -> bool {
         self.verdict == Verdict::Pass && self.origin.is_none() && !self.is_of_others
     }
@@ -193,7 +193,7 @@ fn ordered(
     rows
 }
 
-/// Maximum number of rows with one end; further packets with this end are counted.
+/// Maximum number of rows with the same end; further groups are only counted.
 const MAX_ROWS: usize = 50;
 
 /// Packets that a group excepts by a value, and the fields in which they may be widened.
@@ -213,7 +213,7 @@ fn exceptions(packets: &PodPackets, group: &RowGroup) -> Vec<(RowGroup, &'static
     but_protocol.iter().filter_map(|field| of_field(*field)).chain(of_mark).collect()
 }
 
-/// Row of excepted packets if the remaining ones have one verdict, and the groups that contain them.
+/// Row of `excepted`, if its packets outside `before` have one verdict, and the groups that contain them.
 fn exception<'a>(
     groups: &'a [RowGroup],
     before: &[RowGroup],
@@ -239,7 +239,7 @@ fn exception<'a>(
     Some((widen(&excepted, &alike, &before, fields, start), alike))
 }
 
-/// Ends of regions in the order in which a packet that no rule takes meets their rules; of an end's rules, the last counts.
+/// Ends of regions in the order in which a packet that no rule takes meets their rules; an end's last rule sets its place.
 fn in_order(rule_view: &RuleView, regions: impl Iterator<Item = (RowEnd, Option<At>)>) -> Vec<RowEnd> {
     let mut places: HashMap<At, usize> = HashMap::new();
     let chains = rule_view.view.chains();
@@ -338,7 +338,7 @@ impl TrafficContext<'_> {
         set.clone().marked(marks, Marks::any())
     }
 
-    /// Packets for a description: those without a mark represent all without the proxy's.
+    /// Packets for a description: unmarked packets represent all without the proxy's mark.
     fn described(&self, set: &PacketSet) -> PacketSet {
         let marks = match self.proxy.mark {
             _ if set.way != Way::Outbound => set.mark().clone(),
@@ -356,7 +356,7 @@ fn without(marks: Marks, others: &Marks) -> Marks {
 }
 
 impl TrafficRow {
-    /// True if the row covers the packet, unless an earlier row does.
+    /// True if the row covers the packet; earlier rows have precedence.
     pub(crate) fn fits(&self, packet: &Packet) -> bool {
         self.sets.iter().any(|set| set.contains(packet))
     }

@@ -1,7 +1,7 @@
-//! The writes that a namespace needs, in an order in which no request is lost. Objects that are not managed here
-//! ([`Existing::is_ours`]) stay, and a Service with one gets no routes. Objects of one kind always have the same fields, so that
-//! only values change: a server-side apply removes a field only if an earlier apply has set it, and an object's first write is a
-//! create.
+//! The writes that a namespace needs, in an order that loses no request. Unmanaged objects
+//! ([`Existing::is_ours`]) stay, and a Service with one gets no routes. Objects of the same kind always have the same fields,
+//! so only values change: a server-side apply removes a field only if an earlier apply has set it, and an object's first write
+//! is a create.
 
 use crate::existing::{DESTINATION_RULE, ENVOY_FILTER, Existing, KINDS, VIRTUAL_SERVICE, owners};
 use crate::resource::VirtualEnvironment;
@@ -50,7 +50,7 @@ pub struct Changes {
     pub left_out: usize,
 }
 
-/// The writes from `existing` to the plan of the first VirtualEnvironment, which acts; all of them own the new objects.
+/// Writes from `existing` to the plan of the first VirtualEnvironment, the active one; all of them own the new objects.
 pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[&Existing]) -> Changes {
     let mut changes = Changes::default();
     let Some(environment) = ranked.first() else { return changes };
@@ -93,7 +93,7 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[&Existin
             write(&mut changes.steps, &owners, there, filter);
         } else {
             changes.foreign.push(format!(
-                "{ENVOY_FILTER} {}/{name}: it was made by another program and is kept, so no header is added; rename one of the two",
+                "{ENVOY_FILTER} {}/{name}: another program's filter is kept, so no header is added; rename the filter or the VirtualEnvironment",
                 environment.namespace
             ));
         }
@@ -110,7 +110,7 @@ pub fn adoptions(ranked: &[&VirtualEnvironment], existing: &[&Existing]) -> Chan
     Changes { steps, ..Changes::default() }
 }
 
-/// Deletions of managed objects whose VirtualEnvironments are all missing from `uids`; those freed by `--cascade=orphan` stay.
+/// Deletions of managed objects whose VirtualEnvironments are all missing from `uids`; orphans of `--cascade=orphan` stay.
 pub fn orphans(existing: &[&Existing], uids: &BTreeSet<&str>) -> Vec<ChangeStep> {
     deletions(existing, |there| there.is_orphan_without(uids))
 }
@@ -122,7 +122,7 @@ fn deletions(existing: &[&Existing], is_gone: impl Fn(&Existing) -> bool) -> Vec
     gone.map(|there| ChangeStep::Delete((*there).clone())).collect()
 }
 
-/// A route may lead only to an existing subset: new subsets precede the routes, old ones are removed after them.
+/// Routes may lead only to existing subsets: new subsets are written before them, and old ones removed after them.
 fn route_steps(
     steps: &mut Vec<ChangeStep>,
     owners: &[Value],

@@ -1,4 +1,4 @@
-//! The acting VirtualEnvironment of a namespace, and the conditions in the status of each.
+//! A namespace's active VirtualEnvironment, and the status conditions of each.
 
 use crate::routes::{Plan, RouteDisposition};
 use crate::{changes::Changes, resource::VirtualEnvironment};
@@ -19,7 +19,7 @@ pub const ACTING: &str = "Acting";
 /// True once the plan is written, with a route for each Service that should have one.
 pub const COMPLETE: &str = "Complete";
 
-/// VirtualEnvironments in the order in which they act: by age, then by name. One that is being deleted is left out: the garbage
+/// VirtualEnvironments in order of precedence: by age, then by name. One that is being deleted is omitted: the garbage
 /// collector is already removing it as an owner.
 pub fn ranked<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Vec<&'a VirtualEnvironment> {
     let mut found: Vec<&VirtualEnvironment> = all.into_iter().filter(|one| !one.is_going).collect();
@@ -28,13 +28,13 @@ pub fn ranked<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Vec<
     found
 }
 
-/// The conditions of a VirtualEnvironment that does not act; `acting` is the name of the one that does.
+/// The conditions of an inactive VirtualEnvironment; `acting` is the active one's name.
 pub fn idle(acting: &str) -> Vec<EnvironmentCondition> {
-    let message = format!("VirtualEnvironment {acting} is older; a namespace has one. Delete one of the two");
+    let message = format!("VirtualEnvironment {acting} is older and therefore active. Delete one of the two");
     vec![EnvironmentCondition { kind: ACTING, holds: false, reason: "NotOldest", message }]
 }
 
-/// The conditions of the acting VirtualEnvironment. `failed` describes refused writes.
+/// The conditions of the active VirtualEnvironment. `failed` describes refused writes.
 pub fn conditions(
     plan: &Result<Plan, Problems>,
     changes: &Changes,

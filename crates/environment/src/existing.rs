@@ -1,6 +1,6 @@
 //! Existing objects of the managed kinds, and their ownership: an object is managed if its controller is a VirtualEnvironment.
-//! Owners can get lost (`kubectl delete --cascade=orphan`): without a controller, it is managed if it has the label `managed-by`,
-//! and a VirtualEnvironment among its owners or the last write by [`MANAGER`] of the fields that decide about traffic
+//! Owners can get lost (`kubectl delete --cascade=orphan`): without a controller, an object is managed if it has the label
+//! `managed-by`, and either a VirtualEnvironment owns it or [`MANAGER`] last wrote the fields that determine traffic
 //! (`managedFields`).
 
 use crate::resource::{GROUP, KIND, VERSION, VirtualEnvironment};
@@ -22,7 +22,7 @@ pub(crate) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
 }
 
 /// All VirtualEnvironments of a namespace as owners, the first one as controller: the garbage collector deletes objects whose
-/// owners are all gone. `blockOwnerDeletion` is not set: it takes a further permission, and no deletion has to wait for routes. A
+/// owners are all gone. `blockOwnerDeletion` is not set: it needs another permission, and no deletion must wait for routes. A
 /// VirtualEnvironment from a file has no uid and can't own.
 pub(crate) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
     let owner = |(rank, environment): (usize, &&VirtualEnvironment)| {
@@ -36,7 +36,7 @@ pub(crate) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
     ranked.iter().enumerate().filter_map(owner).collect()
 }
 
-/// An object of a managed kind. A foreign one is kept without its spec: only its existence matters.
+/// An object of a managed kind. A foreign object is stored without its spec: only its existence matters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Existing {
     object: Value,
@@ -164,7 +164,7 @@ fn is_ours(object: &Value, managers: &Value) -> bool {
     }
 }
 
-/// True if the manager's last write of the deciding field still counts: the API server moves a changed field to its new manager.
+/// True if the manager wrote the deciding field last: the API server moves a changed field to its new manager.
 fn is_written_by_us(object: &Value, managers: &Value) -> bool {
     let decides = match object["kind"].as_str() {
         Some(VIRTUAL_SERVICE) => "f:http",

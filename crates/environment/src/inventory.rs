@@ -31,9 +31,9 @@ pub struct Service {
     /// Labels of the Service's pods; an empty selector matches none.
     pub selector: Labels,
     pub http_ports: Vec<u16>,
-    /// Further gateways, without the mesh's own.
+    /// Gateways other than the mesh.
     pub gateways: Vec<String>,
-    /// Further hosts, without the Service's name.
+    /// Hosts other than the Service's name.
     pub hosts: Vec<String>,
     /// Additions to each route, or all their problems.
     pub rule: Result<HttpRouteRule, Problems>,
@@ -109,7 +109,7 @@ fn http_port(port: &Value) -> Option<u16> {
     number.filter(|number| *number > 0 && is_http)
 }
 
-/// Protocol by `appProtocol`, else by the name's prefix (Istio, "Protocol Selection"). TLS has no readable header to route by.
+/// Protocol from `appProtocol`, else the name's prefix (Istio, "Protocol Selection"). TLS has no readable header to route by.
 fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
     const HTTP: [&str; 7] =
         ["http", "http2", "grpc", "grpc-web", "kubernetes.io/h2c", "kubernetes.io/ws", "h2c"];
@@ -151,7 +151,7 @@ impl FromStr for AllowedHost {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_valid = text == "*" || is_domain(text.strip_prefix("*.").unwrap_or(text));
         let expected =
-            "expected a host such as shop.example.com, *.example.com for all below it, or * for all hosts";
+            "expected a host such as shop.example.com, *.example.com for all subdomains, or * for all hosts";
         is_valid.then(|| Self(text.to_owned())).ok_or(expected)
     }
 }

@@ -1,4 +1,4 @@
-//! Routes that keep the requests of an environment among its pods.
+//! Routes that keep an environment's requests among its pods.
 //!
 //! Pods have their environment in a label (`virtual-env: dev.red`), requests in a header. The webhook that passes a pod's
 //! environment to its proxy is [`injection::tag`]; the injector's operator watches and changes the cluster.
@@ -9,11 +9,11 @@
 //! VirtualEnvironment      resource     header and label of environments, checked
 //! Services, workloads     inventory    parsed objects, and the hosts that a Service may route
 //!                         suggestions  near misses of labels, annotations and kinds
-//!                         rule         additions of a Service to each of its routes
+//!                         rule         a Service's additions to each of its routes
 //!                         routes       the plan: desired objects, and warnings; the plan as a table
 //! existing objects        existing     ownership of objects
-//!                         changes      the writes, in an order in which no request is lost
-//!                         conditions   the acting VirtualEnvironment, and the status of each
+//!                         changes      the writes, in an order that loses no request
+//!                         conditions   the active VirtualEnvironment, and the status of each
 //! ```
 #![forbid(unsafe_code)]
 

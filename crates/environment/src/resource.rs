@@ -15,11 +15,11 @@ pub struct VirtualEnvironment {
     pub namespace: String,
     /// `None` if the object does not come from an API server.
     pub uid: Option<String>,
-    /// RFC 3339 in UTC, as the API server writes it, so that the strings sort like times.
+    /// RFC 3339 in UTC, as the API server writes it, so strings sort like times.
     pub created: String,
     /// `metadata.generation`, which the API server increments with each change of the spec.
     pub generation: Option<i64>,
-    /// Deletion has begun: finalizers hold the object, such as those of `--cascade=foreground` and `orphan`.
+    /// Deletion has begun: finalizers hold the object, such as with `--cascade=foreground` and `orphan`.
     pub is_going: bool,
     pub spec: Result<EnvironmentSpec, Problems>,
 }
@@ -178,8 +178,8 @@ impl AliasPattern {
     }
 }
 
-/// A fault for which RE2, and so Envoy, refuses an expression. The parser's dialect differs, so only faults of all dialects
-/// count; RE2 accepts a brace that repeats nothing.
+/// A fault for which RE2, and so Envoy, refuses an expression. The parser's dialect differs, so only faults in all dialects
+/// matter; RE2 accepts a brace that repeats nothing.
 fn fault(expression: &str) -> Option<ErrorKind> {
     let kind = Parser::new().parse(expression).err()?.kind().clone();
     let counts = match kind {

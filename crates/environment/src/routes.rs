@@ -1,7 +1,7 @@
 //! The routes of a namespace: a pure, deterministic function of a VirtualEnvironment, the Services and their workloads. A request
-//! goes to the Service's pods of its environment, else to those of the nearest environment that it is derived from (`dev.red.x`,
-//! `dev.red`, `dev`), else to the default. An environment without any workload in the namespace goes to the default in any case:
-//! a route can only match a known value.
+//! goes to the Service's pods of its environment, else to pods of the nearest environment that it is derived from
+//! (`dev.red.x`, `dev.red`, `dev`), else to the default. Without any workload in the namespace, an environment's requests go
+//! to the default: a route can only match a known value.
 
 use crate::existing::{self, DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
 use crate::inventory::{AllowedHost, HOSTS, InventoryWorkload, Service, may_route};
@@ -75,8 +75,8 @@ impl UnroutedReason {
     }
 }
 
-/// The routes of a VirtualEnvironment's namespace; objects of others are ignored. Any Service may route `hosts`. Errors: problems
-/// of the VirtualEnvironment.
+/// The routes of a VirtualEnvironment's namespace; other objects are ignored. Any Service may route `hosts`. Errors: problems of
+/// the VirtualEnvironment.
 pub fn plan(
     environment: &VirtualEnvironment,
     services: &[&Service],
@@ -196,8 +196,8 @@ impl PlanContext<'_> {
             service.hosts.iter().map(String::as_str).partition(|host| may_route(service, host, self.hosts));
         warnings.extend(refused.iter().map(|host| {
             format!(
-                "{}, annotation {HOSTS}: {host} is outside of its namespace and gets no route; allow it with \
-                 --allow-hosts of the operator, if all calls of this host may go to the Service",
+                "{}, annotation {HOSTS}: {host} is outside the Service's namespace and gets no route; allow it with \
+                 the operator's --allow-hosts if all calls to this host may go to the Service",
                 service.title()
             )
         }));
@@ -237,9 +237,9 @@ fn doubles(service: &Service, own: &BTreeSet<&str>, label: &str) -> Vec<InputPro
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
-    /// Subset of requests without an environment, or with one that has no pods here; `None` selects all pods.
+    /// Subset for requests without an environment, or with one that has no pods here; `None` selects all pods.
     pub default: Option<String>,
-    /// Subset of each environment of the namespace whose requests do not go to the default.
+    /// Subset of each environment in the namespace whose requests do not go to the default.
     pub others: BTreeMap<String, String>,
 }
 
@@ -263,7 +263,7 @@ pub fn subset(environment: &str) -> String {
     environment.replace(['_', '.'], "-")
 }
 
-/// The environment itself, or the nearest that it is derived from, among those with pods.
+/// The environment itself, or the nearest that it is derived from, among environments with pods.
 fn target<'a>(value: &'a str, splitter: char, among: &BTreeSet<&str>) -> Option<&'a str> {
     let mut left = value;
     loop {
@@ -310,7 +310,7 @@ fn routes(spec: &EnvironmentSpec, service: &Service, choices: &Choices) -> Vec<V
     found
 }
 
-/// Headers that must be absent for the alias at this index to count: earlier ones without a pattern, whose value is the
+/// Headers that must be absent for the alias at this index to match: earlier ones without a pattern, whose value is the
 /// environment. They also name the default's environment, which has no route. A header with a pattern may hold other values.
 fn without(spec: &EnvironmentSpec, at: usize) -> Map<String, Value> {
     let before = spec.aliases[..at].iter().filter(|alias| alias.pattern.is_none());
@@ -416,7 +416,7 @@ const GAP: usize = 2;
 const ANY: &str = "any";
 
 /// The destinations of requests: a row for each environment, a column for each Service. A table wider than `width` characters is
-/// split into several below each other; `header` is the title of the first column.
+/// split and stacked; `header` is the title of the first column.
 pub fn table(plan: &Plan, header: &str, width: usize) -> String {
     let known = plan.environments.iter().map(|value| (value.as_str(), Some(value.as_str())));
     let rows: Vec<_> = [("(none)", None)].into_iter().chain(known).chain([("(another)", None)]).collect();

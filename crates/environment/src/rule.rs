@@ -20,7 +20,7 @@ pub struct HttpRouteRule {
 }
 
 impl HttpRouteRule {
-    /// Parses a rule; keys are case-insensitive. Only the first match and the first destination count.
+    /// Parses a rule; keys are case-insensitive. Only the first match and destination are used.
     pub(crate) fn read(place: &str, text: &str) -> Result<Self, Vec<InputProblem>> {
         let value: Value = serde_json::from_str(text).map_err(|error| {
             let text = format!(
@@ -63,7 +63,7 @@ impl HttpRouteRule {
     }
 }
 
-/// Overrides fields of a rule; conditions on headers, objects on both sides, are replaced whole.
+/// Overrides fields of a rule; header conditions, objects on both sides, are replaced whole.
 fn over(base: &Map<String, Value>, fields: &Value) -> Map<String, Value> {
     let mut merged = base.clone();
     for (key, value) in fields.as_object().into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! The writes from existing objects to planned ones, applied to a namespace in memory: changes of the shop in the cases of
-//! `changes.txt`, whose steps `UPDATE_GOLDENS=1` writes.
+//! The writes from existing objects to planned ones, applied to a namespace in memory. The cases in `changes.txt` change the
+//! shop; `UPDATE_GOLDENS=1` writes their steps.
 
 use super::scene::{Scene, environment, shop};
 use environment::changes::{ChangeStep, Changes, adoptions, changes, orphans};
@@ -149,7 +149,7 @@ fn pinned(step: &ChangeStep) -> String {
 }
 
 /// The steps after each change of a case, and the condition that reports them. Names are those of `routes.txt`; KIND NAME is an
-/// object of Istio, and KIND NAME POINTER a value of one.
+/// Istio object, and KIND NAME POINTER a value in one.
 fn answered(case: &str) -> String {
     let (mut cluster, mut scene) = (Cluster::default(), shop());
     let mut text = String::new();
@@ -212,7 +212,7 @@ fn all_environments_own_what_the_acting_one_controls() {
     let one = |owners: &str| BTreeSet::from([owners.to_owned()]);
     assert_eq!(settle(&[&next, &old]), ("create".to_owned(), one("u-demo* u-next")));
     assert_eq!(settle(&[&old, &next]), (String::new(), one("u-demo* u-next")));
-    // An owner that is being deleted neither acts nor owns: the garbage collector removes it.
+    // An owner that is being deleted is not active: the garbage collector removes it.
     let going = VirtualEnvironment { is_going: true, ..old.clone() };
     assert_eq!(settle(&[&going, &next]), ("adopt".to_owned(), one("u-next*")));
     assert_eq!(settle(&[&next]), (String::new(), one("u-next*")));
@@ -276,13 +276,13 @@ fn orphans_are_adopted_unless_a_user_changed_them() {
         foreign(|route| {
             route["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"] = json!({"f:hosts": {}});
         }),
-        "somebody else has written its routes"
+        "another program has written its routes"
     );
     assert!(
         foreign(|route| {
             route["metadata"]["ownerReferences"] = json!([{"kind": "Other", "uid": "u", "controller": true}]);
         }),
-        "somebody else controls it"
+        "another object controls it"
     );
 }
 
@@ -328,7 +328,7 @@ fn the_oldest_acts_and_names_break_ties() {
     let names: Vec<&str> = ranked(&all).iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["b", "c", "d", "e"]);
     assert_eq!(ranked(&all[4..]), [&all[0]; 0]);
-    let message = "VirtualEnvironment b is older; a namespace has one. Delete one of the two";
+    let message = "VirtualEnvironment b is older and therefore active. Delete one of the two";
     let idle = idle(&all[3].name);
     assert_eq!(
         (idle.len(), idle[0].kind, idle[0].holds, idle[0].reason, idle[0].message.as_str()),

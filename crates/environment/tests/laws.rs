@@ -1,4 +1,4 @@
-//! Properties of any namespace: routes match the choices, lead to existing subsets, and depend on no order.
+//! Properties of any namespace: routes match the choices, lead to existing subsets, and ignore order.
 
 use super::scene::{Scene, environment};
 use environment::routes::{RouteDisposition, subset};

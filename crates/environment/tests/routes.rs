@@ -1,5 +1,5 @@
-//! The routes of a namespace by the cases of `routes.txt`: merge patches of the shop's objects by name, where null removes one
-//! and an unknown name, SERVICE-VALUE, is another workload. The answer has the routes of changed Services; with `show`, one
+//! A namespace's routes in the cases of `routes.txt`: merge patches of the shop's objects by name; null removes one, and an
+//! unknown name, SERVICE-VALUE, adds a workload. The answer has the routes of changed Services; with `show`, one
 //! Service's objects. `UPDATE_GOLDENS=1` writes the answers.
 
 use super::scene::shop;

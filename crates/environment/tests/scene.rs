@@ -50,7 +50,7 @@ impl Scene {
         }));
     }
 
-    /// Merges a patch into the object of this name. Null removes it, and an unknown name, SERVICE-VALUE, is another workload.
+    /// Merges a patch into the object of this name. Null removes it, and an unknown name, SERVICE-VALUE, adds a workload.
     pub(crate) fn change(&mut self, name: &str, change: &Value) {
         if name == "demo" {
             return json_patch::merge(&mut self.environment, change);
@@ -80,7 +80,7 @@ impl Scene {
             self.workloads.iter().filter_map(|object| InventoryWorkload::read(object, "")).collect();
         let (services, workloads): (Vec<_>, Vec<_>) = (services.iter().collect(), workloads.iter().collect());
         plan(&self.read(), &services, &workloads, &["m.example".parse().expect("a host")])
-            .expect("a sound VirtualEnvironment")
+            .expect("a valid VirtualEnvironment")
     }
 
     pub(crate) fn disposition(&self, service: &str) -> RouteDisposition {

@@ -1,5 +1,5 @@
-//! Fuzzes the CNI plugin's standard input: the result is an error in JSON, or settings that are valid or refused, rules that the
-//! kernel's table can hold, and a result passed on as JSON.
+//! Fuzzes the CNI plugin's standard input: the result is a JSON error, or settings that are valid or refused, rules that fit the
+//! kernel's table, and a result passed on as JSON.
 #![no_main]
 
 #[path = "../../../src/cni/decision.rs"]
@@ -49,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
         match resolve(raw, problems, &addresses) {
             Ok(ResolvedCapture { capture, raw, .. }) => {
                 let _ = capture.desired().nft_table();
-                // The stored settings mean the same.
+                // Stored settings give the same capture.
                 let again = resolve(raw, Vec::new(), &[]).unwrap_or_else(|fault| panic!("{fault:?}"));
                 assert_eq!(again.capture, capture);
             }

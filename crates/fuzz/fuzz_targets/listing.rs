@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use rules::{Chains, Family, Ownership, PolicyRules, check, parse, render};
 
-/// Owner of chains of any name.
+/// Owns chains of any name.
 const OWNER: Ownership = Ownership {
     name: "the owner",
     mesh: "owner",

@@ -1,4 +1,4 @@
-//! Fuzzes templates in Go's language, filled for a pod: no panic, termination, and no value of the pod read as YAML.
+//! Fuzzes Go templates rendered for a pod: no panic, termination, and no pod value read as YAML.
 #![no_main]
 
 use injection::sidecar::Sidecar;
@@ -27,7 +27,7 @@ fuzz_target!(|text: &str| {
         mesh: &CONFIGURATION.mesh,
     };
     if let Ok(patch) = template.render(&context, &mut Vec::new()) {
-        // A value of the pod may be part of a string; it is a field only where the template has that field too.
+        // A pod's value may be part of a string; a field must come from the template.
         assert!(text.contains("privileged") || !has_key(&patch, "privileged"), "{patch}");
     }
 });

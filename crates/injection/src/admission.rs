@@ -18,12 +18,12 @@ pub struct Namespace {
 pub struct AdmissionContext {
     /// The pod's own namespace, else the request's.
     pub namespace: Namespace,
-    /// The manifest's object has no namespace: templates get none either.
+    /// True if the object lacks a namespace; templates get none.
     pub is_namespace_assumed: bool,
-    /// The workload, if it can't be derived from the pod; templates always get one.
+    /// A workload that can't be derived from the pod; templates always get one.
     pub workload: Option<Workload>,
     pub variables: Vec<(String, String)>,
-    /// The default for kubelets with native sidecars (Kubernetes 1.33 and newer), overridden by the pod and the values.
+    /// True if the kubelets run native sidecars (Kubernetes 1.33 and newer); the pod and the values override this.
     pub native_sidecars: bool,
     pub cancellation: Cancellation,
 }
@@ -37,7 +37,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload by the pod's owner references and the naming rules of Kubernetes' controllers, as in Istio's
+    /// Derives the workload from the pod's owner references and Kubernetes' naming rules, like Istio's
     /// `kube.GetDeployMetaFromPod`. A pod without a generated name is its own workload.
     pub fn of(pod: &Value, namespace: &str) -> Self {
         let meta = &pod["metadata"];
@@ -67,10 +67,10 @@ impl Workload {
             // A Rollout has no API group here, as in Istio.
             "ReplicaSet" => (without("pod-template-hash").map(|name| (own, "Deployment", name)))
                 .or_else(|| Some(("v1alpha1", "Rollout", without("rollouts-pod-template-hash")?))),
-            // The controller's API version is kept, as in Istio, whose dashboards identify such workloads by it.
+            // Keeps the controller's API version, by which Istio's dashboards identify such workloads.
             "ReplicationController" => label("deploymentconfig").map(|name| (own, "DeploymentConfig", name)),
             "Job" => {
-                // A CronJob appends the due minute to its jobs' names, before Kubernetes 1.21 the due second.
+                // A CronJob appends the due minute to its jobs' names; before Kubernetes 1.21, the due second.
                 let is_due = |due: &str| {
                     (8..=10).contains(&due.len()) && due.bytes().all(|byte| byte.is_ascii_digit())
                 };
@@ -90,7 +90,7 @@ pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
     owners.iter().find(|owner| owner["controller"] == true)
 }
 
-/// Namespaces without a cluster: flags, which apply to all of them, override manifests.
+/// Namespaces from manifests and flags; flags apply to all namespaces and override manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces {
     default: String,
@@ -105,10 +105,10 @@ impl Namespaces {
         Self { default: default.to_owned(), labels, annotations, described: BTreeMap::new() }
     }
 
-    /// Adds an object if it is a Namespace; the last of a name counts.
+    /// Adds a Namespace and ignores other objects; the last of duplicates wins.
     pub fn describe(&mut self, object: &Value) {
         let name = object.pointer("/metadata/name").and_then(Value::as_str);
-        // Other groups also have this kind, such as Azure Service Bus.
+        // Other API groups, such as Azure Service Bus's, have this kind.
         let is_core = object["apiVersion"].as_str().is_none_or(|version| version == "v1");
         if let Some(name) = name.filter(|_| is_core && object["kind"] == "Namespace") {
             let (labels, annotations) = (texts(object, "labels"), texts(object, "annotations"));
@@ -117,7 +117,7 @@ impl Namespaces {
         }
     }
 
-    /// The namespace of a name; the default one if `name` is empty.
+    /// Returns the named namespace, or the default if `name` is empty.
     pub fn of(&self, name: &str) -> Namespace {
         let name = if name.is_empty() { &self.default } else { name };
         let mut found = self.described.get(name).cloned().unwrap_or_default();
@@ -134,7 +134,7 @@ impl Namespaces {
     }
 }
 
-/// The proxy's variables from the path of a webhook's request, in its order. After `/inject`, `cluster/east/net/a--slash--b` sets
+/// The proxy's variables in a webhook request's path, in the path's order. After `/inject`, `cluster/east/net/a--slash--b` sets
 /// `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are converted to upper case; a name without a value is
 /// ignored. The older form is a sequence of `:ENV:NAME=VALUE` with the same names.
 pub fn path_variables(path: &str) -> Vec<(String, String)> {
@@ -159,8 +159,8 @@ fn variable(name: &str) -> String {
     }
 }
 
-/// Cancellation of a review after its caller's timeout. A thread can't be stopped, so the work checks this between its steps, and
-/// within steps that a pod or a template can make long. Clones share the flag.
+/// Cancellation of a review after its caller's timeout. A thread can't be stopped, so the work checks this flag between steps,
+/// and within steps that a pod or a template can make long. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
@@ -179,7 +179,7 @@ impl Cancellation {
     }
 }
 
-/// The labels or annotations of an object that are strings; a null counts as an empty string, as for the API server.
+/// Returns an object's string labels or annotations; null counts as an empty string, as for the API server.
 pub(crate) fn strings<'a>(
     object: &'a Value,
     field: &str,

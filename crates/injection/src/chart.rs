@@ -21,7 +21,7 @@ impl ChartTemplate {
     pub const CNI: Self = Self(include_str!("../chart/templates/cni.yaml"));
     pub const REPAIR: Self = Self(include_str!("../chart/templates/repair.yaml"));
 
-    /// The output of `helm template` with these values. Panics if the chart is invalid: its tests render every template.
+    /// Returns the output of `helm template` for these values. Panics if the chart is invalid; tests render every template.
     pub fn objects(self, namespace: &str, values: &Value) -> Vec<Value> {
         let filled = filled(self.0, namespace, values);
         let mut objects = mesh::pod::values("chart", &filled).unwrap_or_else(|problems| panic!("{problems}"));
@@ -30,14 +30,14 @@ impl ChartTemplate {
     }
 }
 
-/// Problems of these values, each as `KEY: problem`.
+/// Problems with these values, each as `KEY: problem`.
 pub(crate) fn problems(values: &Value) -> Vec<String> {
     let list = filled(r#"{{ include "sidecar-init.problems" . }}"#, "", values);
-    serde_json::from_str(list.trim()).expect("the chart's helper makes a list of texts")
+    serde_json::from_str(list.trim()).expect("the chart's helper makes a list of strings")
 }
 
 fn filled(text: &str, namespace: &str, values: &Value) -> String {
-    let mut all = mapping("values.yaml", VALUES).expect("values of the chart are YAML");
+    let mut all = mapping("values.yaml", VALUES).expect("chart values are YAML");
     json_patch::merge(&mut all, values);
     let data = json!({ "Values": all, "Release": { "Namespace": namespace } });
     let filled = go::filled("chart", &[HELPERS, text].concat(), &FUNCTIONS, &data);
@@ -46,7 +46,7 @@ fn filled(text: &str, namespace: &str, values: &Value) -> String {
 
 const FUNCTIONS: [(&str, Func); 2] = [("include", include), ("fromJsonArray", from_json_array)];
 
-/// The helpers behind a call of the one named by `name`, with `data`: parsed once, since templates include many.
+/// A call of helper `name` with `data`, then the helpers; parsed once, since templates include many.
 static PARSED_HELPERS: LazyLock<gtmpl_ng::Template> = LazyLock::new(|| {
     let text = ["{{ template (.name) .data }}", HELPERS].concat();
     go::parsed("helpers", &text, &FUNCTIONS).unwrap_or_else(|problems| panic!("{problems}"))
@@ -54,11 +54,11 @@ static PARSED_HELPERS: LazyLock<gtmpl_ng::Template> = LazyLock::new(|| {
 
 fn include(args: &[TemplateValue]) -> Result<TemplateValue, FuncError> {
     let [TemplateValue::String(name), data] = args else {
-        return Err(FuncError::Generic("include takes the name of a helper, and data".to_owned()));
+        return Err(FuncError::Generic("include takes a helper's name and data".to_owned()));
     };
     let call = HashMap::from([("name".to_owned(), name.as_str().into()), ("data".to_owned(), data.clone())]);
     let filled = go::rendered("helpers", &PARSED_HELPERS, call.into());
-    // The file's space between helpers follows the output.
+    // Trims the file's space between helpers.
     filled.map(|text| text.trim_end().into()).map_err(|problems| FuncError::Generic(problems.joined()))
 }
 

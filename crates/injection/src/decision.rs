@@ -11,7 +11,7 @@ pub const INJECT: &str = "sidecar.istio.io/inject";
 pub const SYSTEM_NAMESPACES: [&str; 4] =
     ["kube-system", "kube-public", "kube-node-lease", "local-path-storage"];
 
-/// Default for pods without the label and the annotation.
+/// Default for pods with neither label nor annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectionPolicy {
     Enabled,
@@ -73,7 +73,7 @@ impl fmt::Display for DecisionReason {
     }
 }
 
-/// Decides about a pod; `namespace` is the one in which the pod will run.
+/// Decides about a pod that will run in `namespace`.
 pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision {
     let by = |inject, reason| Decision { inject, reason, unclear: None };
     let is_linux = matches!(pod["spec"]["os"]["name"].as_str(), None | Some("" | "linux"));
@@ -86,7 +86,7 @@ pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision 
     if let Some((_, reason)) = never.into_iter().find(|(holds, _)| *holds) {
         return by(false, reason);
     }
-    // A label overrides the annotation, whatever its value.
+    // A label of any value overrides the annotation.
     let labels = texts(pod, "labels");
     let given = labels.get(INJECT).map(|text| (text.clone(), DecisionReason::Label));
     let given =

@@ -1,8 +1,7 @@
 //! Parts that a service mesh injects into pods: the init container that sets capture rules, and the proxy.
 //!
-//! Pure: no file, no clock, no network, no log. Documents become a [`Configuration`]; a pod, the context of its admission, and
-//! the configuration become an [`InjectionOutcome`] by [`inject`]. The caller is a webhook's server, or a command with a
-//! manifest.
+//! Pure: no files, clock, network or log. Documents become a [`Configuration`]; [`inject`] turns a pod, its admission context and
+//! the configuration into an [`InjectionOutcome`]. The caller is a webhook server, or a command with a manifest.
 //!
 //! ```text
 //! config, values, mesh     configuration   documents, parsed once, with all problems
@@ -10,7 +9,7 @@
 //!                          sidecar         settings of the pod's sidecar: typed, validated
 //!                          template        the sidecar as a patch of the pod
 //!                          merge, pipeline the patch on the pod, and the record for a second injection
-//! pods of a cluster        compare         changes if this configuration had injected them
+//! pods of a cluster        compare         changes that this configuration would make
 //! ```
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! Strategic merge by Kubernetes' rules (`k8s.io/apimachinery/pkg/util/strategicpatch`): objects merge field by field, and some
-//! lists item by item, by the key in the API's types. The order is that of `kubectl patch --type=strategic`, which tests compare.
-//! `$patch` is the only known directive: the others are written by programs that compare versions.
+//! lists item by item, by the key in the API's types. The order matches `kubectl patch --type=strategic`, as tests verify.
+//! `$patch` is the only known directive; only programs that compare versions write others.
 
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -30,11 +30,11 @@ impl Unmergeable {
     }
 }
 
-/// Merges a patch; an error for an unknown directive, or an item of a keyed list without its key.
+/// Merges a patch; fails on an unknown directive, or a keyed list's item without its key.
 pub fn merge(onto: Value, patch: &Value, kind: SchemaKind) -> Result<Value, Unmergeable> {
     match (onto, patch) {
         (Value::Object(onto), Value::Object(patch)) => object(onto, patch, kind).map(Value::Object),
-        _ => Err(Unmergeable::new("both have to be objects")),
+        _ => Err(Unmergeable::new("both must be objects")),
     }
 }
 
@@ -111,7 +111,7 @@ pub enum SchemaKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     Atomic,
-    /// Items are objects that merge with those of the same value in this field.
+    /// Items are objects that merge if this field is equal.
     Keyed(&'static str),
     /// Items are distinct scalars.
     Set,
@@ -210,8 +210,8 @@ fn places<'a>(keys: impl Iterator<Item = Option<Cow<'a, Value>>>) -> KeyPlaces<'
     places
 }
 
-/// The patch's items in its order, and the others in their previous order. An item of the others precedes one of the patch only
-/// if it did before (`normalizeElementOrder`).
+/// Orders the patch's items as in the patch, and the others as before. Another item precedes one of the patch only if it did
+/// before (`normalizeElementOrder`).
 fn ordered(
     items: Vec<Value>,
     in_patch: &KeyPlaces<'_>,
@@ -237,10 +237,10 @@ fn ordered(
     }
 }
 
-/// Key of a volume mount; the kubelet and the runtime clean a path before they mount it, the API server compares strings.
+/// Key of volume mounts. The kubelet and the runtime clean a path before mounting it; the API server compares strings.
 pub(crate) const MOUNT_PATH: &str = "mountPath";
 
-/// The shortest equivalent path (`path.Clean` of Go).
+/// The shortest equivalent path (Go's `path.Clean`).
 pub(crate) fn clean(path: &str) -> String {
     let is_absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();

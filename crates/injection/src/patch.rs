@@ -1,5 +1,5 @@
-//! The difference between two documents as a patch of RFC 6902, the format of a webhook's answer. Common parts stay untouched,
-//! and items of lists are matched by name. The order of operations is that of fields and items, so patches are deterministic.
+//! The difference between two documents as an RFC 6902 patch, the format of webhook answers. Common parts stay untouched, and
+//! list items are matched by name. Operations follow the order of fields and items, so patches are deterministic.
 
 use json_patch::{
     AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
@@ -7,7 +7,7 @@ use json_patch::{
 use serde_json::{Map, Value};
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-/// Limit of an item-by-item comparison in pairs; larger lists are replaced as a whole.
+/// Maximum number of pairs in an item-by-item comparison; larger lists are replaced whole.
 const MAX_PAIRS: usize = 1_000_000;
 
 pub fn between(before: &Value, after: &Value) -> Patch {

@@ -17,7 +17,7 @@ pub fn is_label_value(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// True for a name in the form of a value, with an optional DNS name and a slash before it.
+/// True for a name in a value's form, optionally after a DNS name and a slash.
 pub fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_domain(prefix) && is_label_value(name),
@@ -40,7 +40,7 @@ pub fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token)
 }
 
-pub const LABEL_KEY: &str = "expected the key of a label, such as virtual-env or example.com/env";
+pub const LABEL_KEY: &str = "expected a label key, such as virtual-env or example.com/env";
 
 /// Units of quantities (`apimachinery`, `pkg/api/resource/quantity.go`), each 1000 times the previous one.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
@@ -77,8 +77,8 @@ fn place(units: &[&str], unit: &str) -> Option<i32> {
     units.iter().zip(0..).find(|(known, _)| **known == unit).map(|(_, at)| at)
 }
 
-/// A quantity in Go's format (`Quantity.String`): an integer of the largest unit, `100m` for `0.1` and `2Gi` for `2048Mi`. One
-/// that is invalid, too large, too small or with an exponent is unchanged.
+/// A quantity in Go's format (`Quantity.String`): an integer in the largest unit, `100m` for `0.1` and `2Gi` for `2048Mi`.
+/// Invalid, too large or too small quantities, and exponents, stay unchanged.
 pub(crate) fn canonical_quantity(text: &str) -> Cow<'_, str> {
     canonical(text).map_or(Cow::Borrowed(text), Cow::Owned)
 }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 /// The variable that the proxy's filter reads.
 pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
 
-/// Parses a comma-separated list of labels, the first of which that a pod has is its environment; `name` is its flag or variable.
-/// Errors: the list is empty, or an item is not a label key.
+/// Parses a comma-separated list of labels; the first that a pod has is its environment. `name` is the flag or variable. Errors:
+/// the list is empty, or an item is not a label key.
 pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     if text.trim().is_empty() {
         let text = "is empty; expected labels such as virtual-env,team-env";
@@ -81,7 +81,7 @@ fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Val
 
 /// The operation (RFC 6902) that sets the variable.
 fn change(pod: &CheckedPod, tag: &str) -> Result<Value, &'static str> {
-    // The last of several with one name counts.
+    // The last of duplicate names wins.
     let proxy = PodSpecList::OF_CONTAINERS.into_iter().find_map(|list| {
         let at = pod.items(list).iter().rposition(|container| container.name() == PROXY)?;
         Some((format!("/spec/{}/{at}", list.field()), &pod.items(list)[at]))

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 pub struct TemplateTrial {
     pub template: String,
     pub is_built_in: bool,
-    /// Applies to pods without named templates: its problems affect nearly every pod.
+    /// True for a default template, whose problems affect nearly every pod.
     pub is_default: bool,
     pub problems: Vec<InputProblem>,
-    /// Refusals on purpose (`fail`): the template may expect another pod.
+    /// Deliberate refusals (`fail`): the template may expect another pod.
     pub refusals: Vec<InputProblem>,
     pub warnings: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Random annotations and values: an error, or arguments that the init container accepts; never a panic, and never a word that
+//! Random annotations and values give an error, or arguments that the init container accepts; never a panic, nor a word that
 //! another parser splits.
 
 use crate::arguments::Pod;
@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::default);
 
-/// Annotations with regular expressions of their usual values.
+/// Annotations with regular expressions for their usual values.
 const NAMES: [(&str, &str); 19] = [
     ("istio.io/reroute-virtual-interfaces", "[a-z]{1,4}[0-9](, ?[a-z.]{1,15})?"),
     ("proxy.istio.io/config", "concurrency: [0-9]\nproxyMetadata: \\{A: '[a-z]'\\}"),
@@ -118,7 +118,7 @@ proptest! {
         match read(&config, &values, &mesh) {
             Ok(configuration) => {
                 let sidecar = Sidecar::of(&json!({}), &AdmissionContext::default(), &configuration.values, &configuration.mesh);
-                let sidecar = sidecar.expect("a pod that says nothing");
+                let sidecar = sidecar.expect("a plain pod");
                 prop_assert_eq!(sidecar.arguments().is_empty(), sidecar.init.name().is_none());
             }
             Err(problems) => {

@@ -24,7 +24,7 @@ impl Host for Pod {
     }
 }
 
-/// An annotation's name, a valid value, and the effective value without it: by Istio's defaults, by the values below.
+/// An annotation's name, a valid value, Istio's default, and the default from the values below.
 type Row = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
 
 const ROWS: [Row; 8] = [
@@ -237,5 +237,5 @@ fn own_annotations_are_consistent() {
     pod["spec"]["initContainers"] = json!([{"name": "istio-init", "args": sidecar.arguments(), "env": env}]);
     let objects = mesh::pod::objects("pod", &pod.to_string()).expect("a pod");
     let reading = mesh::pod::read(&objects[0], EXCLUDED_NAMESPACES);
-    assert_eq!(reading.warnings, [], "what the two say must be one thing");
+    assert_eq!(reading.warnings, [], "both sources must agree");
 }

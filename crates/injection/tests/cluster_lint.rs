@@ -1,6 +1,6 @@
-//! Lint of a cluster, by the cases of `tests/cluster_lint.txt` with a section for each code: a heading, comments with the
-//! findings and the unknown verdicts, and the objects. A comment `says: ` has a finding's option, text and remedy.
-//! `UPDATE_GOLDENS=1` writes the reports in `cluster_lint_reports.txt`.
+//! Lints each case of `tests/cluster_lint.txt`, which has a section for each code: a heading, comments with the findings and the
+//! unknown verdicts, and the objects. A comment `says: ` has a finding's option, text and remedy. `UPDATE_GOLDENS=1` writes the
+//! reports in `cluster_lint_reports.txt`.
 
 use diagnose::finding::FindingReport;
 use diagnose::plain;
@@ -39,7 +39,7 @@ fn cases() -> Vec<LintCase> {
     let mut found = Vec::new();
     for (section, text) in sections().into_iter().filter(|(name, _)| name != "base") {
         for case in text.split("#### ").skip(1) {
-            let (title, rest) = case.split_once('\n').expect("objects behind the heading");
+            let (title, rest) = case.split_once('\n').expect("objects after the heading");
             let comments: Vec<&str> = rest.lines().filter_map(|line| line.strip_prefix("# ")).collect();
             let is_finding = |line: &str| !["not ", "says: "].iter().any(|other| line.starts_with(other));
             let of = |prefix: &str| -> Vec<String> {
@@ -159,7 +159,7 @@ fn a_whole_cluster_without_an_injector_is_judged() {
     assert_eq!(found.not_judged, Vec::<String>::new());
 }
 
-/// All findings after the base's objects, in short; then the warnings as text and as data.
+/// All findings of base and case, in short; then the warnings as text and as data.
 fn reported(case: &str) -> String {
     let mut found = lint(&objects(&format!("{}{case}", base())));
     let all: String = found.findings.iter().map(|finding| format!("{}\n", shown(finding))).collect();
@@ -197,7 +197,7 @@ fn names_move_no_cursor_and_begin_no_line() {
     assert!(!shown.contains("\u{1b}[2J"), "{shown}");
 }
 
-/// GitHub's requirements on a log (its documentation, "SARIF support for code scanning").
+/// GitHub's requirements for a log (its documentation, "SARIF support for code scanning").
 fn check_sarif(log: &Value) {
     let text = |value: &Value, what: &str| {
         assert!(value.as_str().is_some_and(|text| !text.is_empty()), "{what}: {log:#}");

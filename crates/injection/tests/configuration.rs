@@ -1,4 +1,4 @@
-//! Parsing of a configuration: Istio's defaults, documents of its ConfigMaps, and all errors together: the cases of
+//! Parses a configuration: Istio's defaults, documents of its ConfigMaps, and all errors together, in the cases of
 //! `configuration.txt`, whose problems and warnings `UPDATE_GOLDENS=1` writes.
 
 use injection::Configuration;
@@ -21,7 +21,7 @@ fn read_values(values: &str) -> Configuration {
 
 #[test]
 fn an_empty_configuration_has_istios_defaults() {
-    let of_nothing = Configuration::read(&Texts::default()).expect("no text has no problem");
+    let of_nothing = Configuration::read(&Texts::default()).expect("empty input is valid");
     for configuration in [Configuration::default(), of_nothing, read_values(""), read_values("global: ~")] {
         let Configuration { rules, default_templates, values, mesh, warnings, .. } = configuration;
         assert_eq!(rules.policy, Some(InjectionPolicy::Enabled));
@@ -55,7 +55,7 @@ fn values_are_typed_whether_json_or_yaml() {
     assert_eq!(values.pull_policy, Some("Never"));
     assert_eq!(values.pull_secrets, ["one"]);
     assert_eq!(values.proxy.status_port, None);
-    assert_eq!(values.proxy.resources, json!({"limits": {"cpu": 2}}), "whoever gives resources gives all");
+    assert_eq!(values.proxy.resources, json!({"limits": {"cpu": 2}}), "given resources replace all defaults");
     let capture = &values.proxy.capture;
     assert_eq!(capture[&Setting::ServiceCidr], "10.1.2.3/8,fd00::/8", "host bits are kept");
     assert_eq!(capture[&Setting::InboundPortsExclude], "80");
@@ -63,7 +63,7 @@ fn values_are_typed_whether_json_or_yaml() {
     assert!(values.has_plugin && values.has_multus);
     assert_eq!(values.native, Native::Always);
     assert_eq!(values.ca_address, "istiod-canary.istio-system.svc:15012");
-    assert_eq!(values.raw["global"]["proxy"]["clusterDomain"], "cluster.local", "defaults are beneath");
+    assert_eq!(values.raw["global"]["proxy"]["clusterDomain"], "cluster.local", "other defaults remain");
     let old = "istio_cni: {enabled: true}\nglobal: {proxy: {excludeOutboundIPRanges: 10.0.0.0/8}}";
     let old = read_values(old).values;
     assert!(old.has_plugin && old.proxy.capture[&Setting::ServiceExcludeCidr] == "10.0.0.0/8");

@@ -1,4 +1,4 @@
-//! Explanations why pods are injected or not: the cases of `explain.txt`, whose explanations `UPDATE_GOLDENS=1` writes, and their
+//! Explains why pods are injected or not: the cases of `explain.txt`, whose explanations `UPDATE_GOLDENS=1` writes, and their
 //! data.
 
 use crate::support::read;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop, LABELS}\nspec: {containers: [{name: web}]}\n";
 
-/// `labels` are those of all namespaces, or unknown.
+/// `labels` apply to all namespaces; `None` if unknown.
 fn asked(
     manifest: &str,
     labels: Option<BTreeMap<String, String>>,

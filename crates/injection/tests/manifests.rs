@@ -1,4 +1,4 @@
-//! Complete manifests of installations and removals, in a file of `tests/manifests` each; `UPDATE_GOLDENS=1` writes them.
+//! Complete manifests of installations and removals, each in a file of `tests/manifests`; `UPDATE_GOLDENS=1` writes them.
 
 use injection::manifests::{Installation, files, kustomization, removed};
 use mesh::data::{Tree, yaml};

@@ -152,14 +152,14 @@ fn random_pairs_merge_as_kubectl_merges_them() {
     assert!(compared > count * PODS * 3 / 4, "{compared} of {} pairs were merged", count * PODS);
 }
 
-/// Number of pods that both merge with the patch, with equal results.
+/// Number of pods that both implementations merge, with equal results.
 fn compare(pods: &[Value], patch: &Value) -> usize {
     let mut compared = 0;
     for (pod, theirs) in pods.iter().zip(patched(pods, patch)) {
         let ours = merge(pod.clone(), patch, SchemaKind::Pod);
         assert_eq!(ours.is_ok(), theirs.is_some(), "{pod}\n{patch}\n{ours:?}\n{theirs:?}");
         let (Ok(ours), Some(theirs)) = (ours, theirs) else { continue };
-        // kubectl keeps directives within new objects, where the API types lack a field for them; they are followed here.
+        // kubectl keeps directives in new objects whose API types lack a field for them; here they apply.
         if !theirs.to_string().contains("$patch") {
             assert_eq!(without(ours, is_empty), without(theirs, is_empty), "{pod}\n{patch}");
             compared += 1;
@@ -168,7 +168,7 @@ fn compare(pods: &[Value], patch: &Value) -> usize {
     compared
 }
 
-/// Object and list directives by the cases of `merge.txt`: a patch of the first section's pod, and the result, as by kubectl.
+/// Object and list directives in the cases of `merge.txt`: a patch of the first section's pod, and kubectl's result.
 #[test]
 fn directives_match_kubectl() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/merge.txt");
@@ -192,5 +192,5 @@ fn directives_match_kubectl() {
         )
     });
     let error = merge(json!([]), &json!({}), SchemaKind::Pod).expect_err("no object");
-    assert_eq!((error.at.as_str(), error.what.as_str()), ("", "both have to be objects"));
+    assert_eq!((error.at.as_str(), error.what.as_str()), ("", "both must be objects"));
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use testkit::scope;
 
-/// True if a line is part of a changed value: within it, or with it in brackets.
+/// True if a line belongs to a changed value: within it, or in the same brackets.
 fn has_part(owners: &[String], changed: &[String]) -> bool {
     let within = |inner: &str, outer: &str| {
         inner == outer || inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))

@@ -1,5 +1,5 @@
-//! A pod's sidecar by its annotations, and all their errors together: the cases of `sidecar.txt`. The answer has the fields that
-//! differ from a pod without settings. `UPDATE_GOLDENS=1` writes the answers.
+//! A pod's sidecar from its annotations, and all their errors together: the cases of `sidecar.txt`. The answer has the fields
+//! that differ from a pod without settings. `UPDATE_GOLDENS=1` writes the answers.
 
 use crate::support::read;
 use injection::AdmissionContext;
@@ -32,7 +32,7 @@ fn fields(sidecar: &Sidecar) -> Vec<String> {
 }
 
 fn answered(case: &str) -> String {
-    let plain = fields(&sidecar(&json!({})).expect("a pod that says nothing"));
+    let plain = fields(&sidecar(&json!({})).expect("a plain pod"));
     match sidecar(&values("case", case).expect("YAML").remove(0)) {
         Err(problems) => format!("{problems}\n"),
         Ok(found) => {

@@ -1,5 +1,5 @@
-//! The webhook of the environment tag, by the cases of `tag.txt`: merge patches of the review of a pod with a proxy, in which
-//! `object`, `labels` and `spec` replace parts. `UPDATE_GOLDENS=1` writes the answers.
+//! The environment tag's webhook, in the cases of `tag.txt`: merge patches of a review of a pod with a proxy, in which `object`,
+//! `labels` and `spec` replace parts. `UPDATE_GOLDENS=1` writes the answers.
 
 use data_encoding::BASE64;
 use injection::review::{Answer, Cancellation, ReviewOutcome, WebhookCall};

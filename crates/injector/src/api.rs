@@ -1,4 +1,4 @@
-//! Single requests of commands to an API server, with objects as JSON.
+//! Commands' single requests to an API server, with JSON objects.
 
 use cluster::error::status;
 use hyper::Request;

@@ -1,9 +1,9 @@
-//! Command line of the injector and its help sections. Flags of a command are beside the command.
+//! The injector's command line and help sections. Each command's flags are in its module.
 
 use clap::{Parser, Subcommand};
 use command_line::{program::CommandHelp, sections::Exits};
 
-/// Adds the init container and the proxy of a service mesh to pods.
+/// Adds a service mesh's init container and proxy to pods.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 pub(crate) struct InjectorArguments {
@@ -27,7 +27,7 @@ pub(crate) enum InjectorCommand {
     Uninstall(crate::manifests::UninstallFlags),
     /// Run the admission webhook
     Serve(Box<crate::serve::ServeFlags>),
-    /// Compare a cluster's injected pods with those of this injector
+    /// Compare a cluster's injected pods with this injector's
     CheckTemplates(crate::check_templates::CheckTemplatesFlags),
     /// Route tagged requests to environments, offline and in a cluster
     Environment(crate::environment::EnvironmentFlags),
@@ -56,10 +56,10 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
         ],
         exits: &[
             ("0", "all pods are injected"),
-            ("1", "a pod is refused, or invalid input"),
+            ("1", "a refused pod, or invalid input"),
             ("2", "invalid flags"),
             ("3", "a pod is not injected"),
-            ("other", "with --explain, the exit status of sidecar-init where it fails"),
+            ("other", "with --explain, sidecar-init's exit status if it fails"),
         ],
     },
     CommandHelp {
@@ -87,7 +87,7 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
         examples: &["sidecar-injector check", "sidecar-injector check --revision canary -o json"],
         exits: &[
             ("0", "no failure; warnings may be printed"),
-            ("1", "the API server cannot be reached, or invalid input"),
+            ("1", "unreachable API server, or invalid input"),
             ("2", "invalid flags"),
             ("3", "a check failed"),
         ],

@@ -16,7 +16,7 @@ use std::{error::Error, fmt::Write, process::ExitCode};
 /// Exit code if a template fails, or a pod would differ.
 const DIFFERS: u8 = 3;
 
-/// Templates of Istio's ConfigMap from which its control plane deploys gateways. They have other data, and pods don't use them.
+/// Templates in Istio's ConfigMap from which its control plane deploys gateways; pods don't use them.
 const OF_GATEWAYS: [&str; 3] = ["agentgateway", "kube-gateway", "waypoint"];
 
 #[derive(Args)]
@@ -24,10 +24,10 @@ pub(crate) struct CheckTemplatesFlags {
     /// ConfigMaps istio-sidecar-injector and istio, as kubectl prints them; - is standard input; repeatable
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
     filenames: Vec<String>,
-    /// Running pods, as kubectl prints them, to compare; without it, templates are filled for plain pods; repeatable
+    /// Running pods to compare, as kubectl prints them; by default, templates are rendered for plain pods; repeatable
     #[arg(long, value_name = "FILE")]
     against: Vec<String>,
-    /// Path of the webhook; pairs after /inject, such as cluster/east/net/one, become variables of the proxy
+    /// Webhook path; pairs after /inject, such as cluster/east/net/one, become the proxy's variables
     #[arg(long, value_name = "PATH", default_value = "/inject", value_parser = webhook_path)]
     path: String,
     /// Colours: auto follows the terminal and NO_COLOR
@@ -80,7 +80,7 @@ fn templates(configuration: &Configuration) -> (String, bool) {
             is_equal = false;
             let problems = problems.iter().chain(&refusals);
             let problems = problems.map(|problem| format!("\n  {problem}")).collect::<String>();
-            format!("{}{problems}", Style::Dropped.paint("refuses plain pods"))
+            format!("{}{problems}", Style::Dropped.paint("fails for plain pods"))
         };
         writeln!(out, "{name}: {line}").expect("a text takes it");
     }
@@ -123,7 +123,7 @@ fn summary(compared: &[PodComparison]) -> String {
     writeln!(
         out,
         "{} {pods}: {same} the same, {differ} would differ, {refused} would be refused, {without} would not be injected, \
-         {never} never were",
+         {never} never injected",
         compared.len()
     )
     .expect("a text takes it");

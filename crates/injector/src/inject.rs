@@ -21,16 +21,16 @@ pub(crate) struct InjectFlags {
     output: Option<PathBuf>,
     #[command(flatten)]
     sources: ConfigurationSources,
-    /// Revision of the control plane, instead of that of the values
+    /// Control plane revision, overriding the one in the values
     #[arg(short, long, value_name = "NAME", value_parser = revision)]
     revision: Option<String>,
-    /// Path of the webhook; pairs after /inject, such as cluster/east/net/one, become variables of the proxy
+    /// Webhook path; pairs after /inject, such as cluster/east/net/one, become the proxy's variables
     #[arg(long, value_name = "PATH", default_value = "/inject", value_parser = webhook_path)]
     path: String,
     /// Assume that all kubelets support native sidecars (Kubernetes 1.33 and newer)
     #[arg(long)]
     native_sidecars: bool,
-    /// Print the change as a patch; exit with 0 without a change, 1 with one, 2 on an error, as `kubectl diff`
+    /// Print the changes as a patch; exit with 0 if there are none, 1 if any, 2 on error, like `kubectl diff`
     #[arg(long, conflicts_with = "output")]
     diff: bool,
     /// Colours: auto follows the terminal and NO_COLOR
@@ -108,7 +108,7 @@ fn injected(flags: &InjectFlags) -> Result<Vec<InjectedFile>, Problems> {
             }
             Err(RefusedManifest { problems: Problems(found), notes }) => {
                 notes.iter().for_each(report);
-                // Missing or invalid templates may only be unreadable.
+                // Missing templates may be in unreadable files.
                 let counts = |problem: &InputProblem| is_configured || !problem.name.contains(TEMPLATES);
                 problems.extend(found.into_iter().filter(counts));
             }
@@ -125,7 +125,7 @@ fn report(note: &Note) {
     }
 }
 
-/// Flags of `istioctl kube-inject` that read from a cluster, which are refused with their replacement.
+/// `istioctl kube-inject` flags that read a cluster; refusals name their replacements.
 #[derive(Args)]
 struct OfCluster {
     #[arg(long = "injectConfigMapName", hide = true, value_parser = refused(INJECTOR))]
@@ -144,25 +144,25 @@ struct OfCluster {
     istio_namespace: Option<String>,
 }
 
-const INJECTOR: &str = "no cluster is read; save its ConfigMap istio-sidecar-injector to a file and give \
-                        that with --inject-config";
-const MESH: &str = "no cluster is read; save its ConfigMap istio to a file and give that with --mesh-config";
+const INJECTOR: &str = "no cluster is read; save the ConfigMap istio-sidecar-injector to a file and pass \
+                        it with --inject-config";
+const MESH: &str = "no cluster is read; save the ConfigMap istio to a file and pass it with --mesh-config";
 const OPERATOR: &str =
     "IstioOperators are not read; give values with --values and a MeshConfig with --mesh-config";
 const CLUSTER: &str =
-    "no cluster is read; save its ConfigMaps to files and give those with --inject-config and --mesh-config";
+    "no cluster is read; save its ConfigMaps to files and pass them with --inject-config and --mesh-config";
 
 fn refused(remedy: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
     move |_| Err(remedy.to_owned())
 }
 
-/// Joins documents with markers where there are none yet; a single text is unchanged.
+/// Joins documents, adding missing markers between them; a single text is unchanged.
 fn join(texts: &[&str]) -> String {
     let [first, rest @ ..] = texts else { return String::new() };
     let mut out = (*first).to_owned();
     let all_json = texts.iter().all(|text| is_json(text));
     for text in rest {
-        // A byte order mark belongs to the start of a stream.
+        // A byte order mark belongs at the start of a stream.
         let text = text.trim_start_matches('\u{feff}');
         let newline = if out.contains("\r\n") { "\r\n" } else { "\n" };
         if !out.is_empty() && !out.ends_with('\n') {
@@ -180,7 +180,7 @@ fn join(texts: &[&str]) -> String {
     out
 }
 
-/// True for a stream of JSON objects. YAML may begin with a brace, too.
+/// True for a stream of JSON objects. YAML may begin with a brace too.
 fn is_json(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}');
     Deserializer::from_str(text).into_iter::<Map<String, Value>>().all(|object| object.is_ok())

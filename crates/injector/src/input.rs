@@ -1,4 +1,4 @@
-//! Input of `inject`, `explain` and `lint`: manifests, and facts of their objects' namespaces.
+//! Input of `inject`, `explain` and `lint`: manifests, and their objects' namespaces.
 
 use clap::Args;
 use injection::Namespaces;
@@ -17,7 +17,7 @@ pub(crate) struct Input {
     /// Namespace of objects without one
     #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = namespace)]
     pub(crate) namespace: String,
-    /// Labels of all namespaces, overriding Namespaces of the manifests; empty for none
+    /// Labels of all namespaces, overriding the manifests' Namespaces; empty for none
     #[arg(long, value_name = "KEY=VALUE,..")]
     pub(crate) namespace_labels: Option<String>,
     /// Annotation of all namespaces, such as OpenShift's; repeatable
@@ -31,7 +31,7 @@ pub(crate) struct InputFile {
 }
 
 impl Input {
-    /// Readable manifests, namespaces by the flags, and problems of the others.
+    /// Readable manifests, namespaces from the flags, and problems of other files.
     pub(crate) fn read(&self) -> (Vec<InputFile>, Namespaces, Vec<InputProblem>) {
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         for name in &self.filenames {
@@ -61,7 +61,7 @@ impl Input {
     }
 }
 
-/// Contents of a file, or of standard input for `-`; the problem if it can't be read.
+/// Reads a file, or standard input for `-`; fails with the problem.
 pub(crate) fn read(name: &str, expected: &str) -> Result<String, String> {
     let text = match name {
         "-" => io::read_to_string(io::stdin()),

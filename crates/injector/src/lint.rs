@@ -1,4 +1,4 @@
-//! `lint`: suspicious pods, webhooks and Services of manifests, or of a cluster in kubectl's output.
+//! `lint`: suspicious pods, webhooks and Services in manifests, or in kubectl's output from a cluster.
 
 use crate::input::Input;
 use crate::output::{self, ColourChoice};
@@ -15,8 +15,8 @@ const DENIED: u8 = 1;
 
 #[derive(Args)]
 #[command(after_help = "\
-The input is any set of pods, workloads, Namespaces, MutatingWebhookConfigurations, Services, and ConfigMaps of the injector. Checks \
-that need more input are listed after the findings.")]
+The input is any set of pods, workloads, Namespaces, MutatingWebhookConfigurations, Services, and the injector's ConfigMaps. \
+Checks that need more input are listed after the findings.")]
 pub(crate) struct LintFlags {
     #[command(flatten)]
     input: Input,

@@ -1,17 +1,17 @@
-//! Flags of logging.
+//! Logging flags.
 
 use clap::Args;
 use cluster::logging::{self, LogLevelHandle};
 use mesh::settings::levels::{ScopeLevel, by_scope};
 use tracing::level_filters::LevelFilter;
 
-/// Which lines, and in which form. Names are the init container's.
+/// Log level and format. Flag names are the init container's.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LoggingFlags {
     /// Write log lines as JSON
     #[arg(long = "log_as_json", alias = "log-as-json")]
     json: bool,
-    /// Log level: none, fatal, error, warn, info, debug or trace; of levels by scope, default and all are used
+    /// Log level: none, fatal, error, warn, info, debug or trace; only the scopes default and all apply
     #[arg(
         long = "log_output_level",
         alias = "log-output-level",
@@ -23,7 +23,7 @@ pub(crate) struct LoggingFlags {
     level: LevelFilter,
 }
 
-/// Parses levels by scope, as for Istio's programs. There is only one scope here, the default.
+/// Parses levels by scope, like Istio's programs. This program has one scope, the default.
 fn level(text: &str) -> Result<LevelFilter, String> {
     let (mut items, mut problems) = (Vec::new(), Vec::new());
     for item in text.split(',') {

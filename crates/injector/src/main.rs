@@ -1,4 +1,4 @@
-//! Injector of service meshes into pods: a webhook for the API server, and offline commands.
+//! Sidecar injector: a webhook for the API server, and offline commands.
 
 mod api;
 mod arguments;
@@ -22,8 +22,8 @@ use command_line::program;
 use output::fail;
 use std::process::ExitCode;
 
-/// A review consists of thousands of small JSON values, and musl's allocator takes longer for them than all the rest. Huge
-/// pages are off (`no_thp`), because they would double the memory of such a small server.
+/// A review allocates thousands of small JSON values, which takes longer in musl's allocator than the rest. Huge pages are
+/// off (`no_thp`), because they would double this small server's memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! `manifests`: prints the objects that install the injector, or writes them as a folder for kustomize; and `uninstall`.
+//! `manifests`: prints the objects that install the injector, or writes them to a kustomize folder; and `uninstall`.
 
 use crate::environment::HostFlags;
 use crate::output::{self, ObjectFormat, document, print, report};
@@ -23,7 +23,7 @@ pub(crate) struct ManifestsFlags {
     /// Image of injected proxies, with a tag other than latest, or a digest; required
     #[arg(long, value_name = "NAME")]
     proxy_image: Option<String>,
-    /// Image of injected init containers [default: that of the proxies]
+    /// Image of injected init containers [default: --proxy-image]
     #[arg(long, value_name = "NAME")]
     init_image: Option<String>,
     /// Revision, the value of `istio.io/rev`; `default` also serves namespaces and pods without one
@@ -32,22 +32,22 @@ pub(crate) struct ManifestsFlags {
     /// Another name of the revision; repeatable
     #[arg(long = "tag", value_name = "NAME")]
     tags: Vec<String>,
-    /// Also inject pods without labels in namespaces without labels, except those of Kubernetes
+    /// Also inject pods without labels in namespaces without labels, except Kubernetes' own
     #[arg(long)]
     auto: bool,
-    /// Pods of each program
+    /// Pods per Deployment
     #[arg(long, value_name = "COUNT", default_value = "2", value_parser = count, allow_hyphen_values = true)]
     replicas: u16,
     /// PriorityClass of the pods, such as system-cluster-critical [default: none]
     #[arg(long, value_name = "NAME")]
     priority_class: Option<String>,
-    /// Omit the NetworkPolicy of the pods
+    /// Omit the pods' NetworkPolicy
     #[arg(long)]
     no_network_policy: bool,
-    /// Set the environment of pods in their proxies, in namespaces with the label environment-tag-injection=enabled
+    /// Pass each pod's environment to its proxy, in namespaces with the label environment-tag-injection=enabled
     #[arg(long)]
     environment_tag: bool,
-    /// Labels, separated by commas; the first one of a pod is its environment
+    /// Comma-separated labels; the first one a pod has is its environment
     #[arg(
         long,
         alias = "env-label",
@@ -56,19 +56,19 @@ pub(crate) struct ManifestsFlags {
         requires = "environment_tag"
     )]
     environment_labels: String,
-    /// Add the operator for routes of environments
+    /// Add the operator for environment routes
     #[arg(long)]
     operator: bool,
     #[command(flatten)]
     hosts: HostFlags,
-    /// Name webhook configurations as istiod does, istio-sidecar-injector and istio-revision-tag-TAG; then
+    /// Name webhook configurations as istiod does: istio-sidecar-injector and istio-revision-tag-TAG;
     /// istiod's injector must be off
     #[arg(long)]
     istio_names: bool,
     /// yaml, json (a List), or kustomize and a folder
     #[arg(short, long, value_names = ["FORM", "FOLDER"], num_args = 1..=2, default_value = "yaml")]
     output: Vec<String>,
-    /// Overwrite foreign files of the folder
+    /// Overwrite foreign files in the folder
     #[arg(long)]
     force: bool,
 }
@@ -129,11 +129,11 @@ fn count(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("expected a whole number from 1 to {}", u16::MAX))
 }
 
-/// First line of each file, by which this command recognizes its own.
+/// First line of each file, a mark that this command wrote it.
 const MARK: &str = "# Written by `sidecar-injector manifests`, which overwrites it. Your own changes belong in a \
                     kustomization over this folder.\n";
 
-/// Writes and reports each file. `kustomization.yaml` comes last: it never names a missing file, even if writing fails halfway.
+/// Writes and reports each file. `kustomization.yaml` comes last, so it names no missing file, even if writing fails halfway.
 fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), String> {
     let written = |file: &ManifestFile| {
         (folder.join(format!("{}.yaml", file.name)), output::objects(&file.objects, ObjectFormat::Yaml))
@@ -146,8 +146,8 @@ fn write(folder: &Path, files: &[ManifestFile], force: bool) -> Result<(), Strin
         return Err(format!(
             "--output: {} not written by this command; nothing was changed; give another folder, or --force to overwrite",
             match &foreign[..] {
-                [one] => format!("{one} exists,"),
-                all => format!("{} exist,", all.join(", ")),
+                [one] => format!("{one} was"),
+                all => format!("{} were", all.join(", ")),
             }
         ));
     }
@@ -168,7 +168,7 @@ fn is_foreign(path: &Path) -> bool {
     }
 }
 
-/// Flags of `manifests` that decide about names of an installation, for `check` and `uninstall`.
+/// Flags of `manifests` that determine an installation's names, for `check` and `uninstall`.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct InstalledFlags {
@@ -217,7 +217,7 @@ pub(crate) struct UninstallFlags {
     output: ObjectFormat,
 }
 
-/// Prints the objects to delete, in order, for `kubectl delete -f -`. It needs no cluster.
+/// Prints the objects to delete, in order, for `kubectl delete -f -`. Needs no cluster.
 pub(crate) fn uninstall(flags: &UninstallFlags) -> Result<ExitCode, Box<dyn Error>> {
     let objects = removed(&flags.installed.installation(flags.delete_namespace, false, false)?);
     print(&output::objects(&objects, flags.output))?;

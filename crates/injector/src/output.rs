@@ -30,9 +30,9 @@ pub(crate) fn document(object: &Value) -> String {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ObjectFormat {
-    /// Documents of YAML
+    /// YAML documents
     Yaml,
-    /// A List of JSON, or the one object
+    /// A JSON List, or the single object
     Json,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn objects(objects: &[Value], format: ObjectFormat) -> String {
     }
 }
 
-/// Replaces a file atomically, by a temporary file beside it. Other targets, such as a pipe, are written directly.
+/// Replaces a file atomically with a temporary file beside it. Other targets, such as pipes, are written directly.
 pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     written(path, text).map_err(|error| {
         io::Error::new(error.kind(), format!("--output: {} can't be written: {error}", path.display()))
@@ -54,7 +54,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 fn written(path: &Path, text: &str) -> io::Result<()> {
     let (path, old) = match fs::metadata(path) {
-        // A pipe may have no other path than the given one: /dev/stdout leads to /proc/1/fd/pipe:[1], which does not exist.
+        // A pipe may have only the given path: /dev/stdout leads to /proc/1/fd/pipe:[1], which does not exist.
         Ok(old) if !old.is_file() => {
             return fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
         }
@@ -64,7 +64,7 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // In a container, each run has the same process id, and a killed one may have left its file.
+    // In a container, each run has the same process ID, and a killed run may have left its file.
     let beside = path.with_file_name(format!(".{name}.{}-{:x}", process::id(), fastrand::u64(..)));
     let done = (|| {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&beside)?;

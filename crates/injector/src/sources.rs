@@ -10,13 +10,13 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::{array, fs};
 
-/// Files of the configuration; Istio's defaults replace missing ones.
+/// Configuration files; Istio's defaults replace missing ones.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ConfigurationSources {
     /// Policy, templates and selectors: key `config` of the ConfigMap istio-sidecar-injector
     #[arg(long = "inject-config", alias = "injectConfigFile", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Values of the templates: key `values` of the same ConfigMap
+    /// Template values: key `values` of the same ConfigMap
     #[arg(long, alias = "valuesFile", value_name = "FILE")]
     pub(crate) values: Option<PathBuf>,
     /// MeshConfig: key `mesh` of the ConfigMap istio
@@ -37,9 +37,8 @@ const PARTS: [ConfigurationPart; 3] = [
     ConfigurationPart { flag: "--mesh-config", key: "mesh", map: "istio" },
 ];
 
-/// Reads the configuration, with problems of every unreadable file and of the contents of the others. A configuration with
-/// problems is only good for finding further problems. Each text of a file overrides the cluster's. `revision` overrides the
-/// revision of the values.
+/// Reads the configuration, and returns all problems of the files and their contents. A configuration with problems only
+/// serves to find further problems. Each file's text overrides the cluster's, and `revision` overrides the one in the values.
 pub(crate) fn configuration(
     sources: &ConfigurationSources,
     cluster: Option<&SourceTexts>,
@@ -101,7 +100,7 @@ impl SourceTexts {
     }
 
     /// # Errors
-    /// Fails unless exactly one ConfigMap has it.
+    /// Fails unless exactly one ConfigMap has the text.
     fn text(&self, part: &ConfigurationPart) -> Result<ConfigurationText, InputProblem> {
         let found = self.texts.iter().filter(|(key, _)| *key == part.key).map(|(_, text)| text);
         let text = match &found.collect::<Vec<_>>()[..] {
@@ -123,7 +122,7 @@ fn file(part: &ConfigurationPart, path: &Path) -> Result<SourceTexts, Problems> 
     let name = format!("{} {}", part.flag, path.display());
     let text = fs::read_to_string(path).map_err(|error| {
         let text =
-            format!("can't be read: {error}; expected the value of its key {}, or the ConfigMap", part.key);
+            format!("can't be read: {error}; expected the ConfigMap, or the value of its key {}", part.key);
         Problems(vec![InputProblem::of(&name, text)])
     })?;
     let maps = maps(KubernetesObject::all(&name, &text)?.into_iter().map(|object| object.value));
@@ -141,7 +140,7 @@ fn maps(objects: impl Iterator<Item = Value>) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// Reads files with ConfigMaps in kubectl's output, which may include others.
+/// Reads ConfigMaps from kubectl's output, which may include other objects.
 pub(crate) fn of_config_maps(names: &[String]) -> Result<Configuration, Problems> {
     const FLAG: &str = "--filename";
     let expected = "output of kubectl get configmap -o yaml";

@@ -1,4 +1,4 @@
-//! `kubectl capture status`, `diff` and `trace`: documents that `sidecar-init` makes in the network namespace of a pod.
+//! `kubectl capture status`, `diff` and `trace`: documents that `sidecar-init` makes in a pod's network namespace.
 
 use crate::arguments::{OutputForm, PodArguments, TraceArguments};
 use crate::failure::{CaptureFailure, CommandOutcome, DIFFERENT};
@@ -21,7 +21,7 @@ pub(crate) fn status(arguments: &PodArguments) -> CommandOutcome {
     })
 }
 
-/// The manifest is passed to `sidecar-init diff` in the cluster, which has the facts of the pod's network namespace.
+/// The manifest is passed to `sidecar-init diff` in the cluster, which sees the pod's network namespace.
 pub(crate) fn diff(arguments: &PodArguments) -> CommandOutcome {
     let (pod, kernel) = PodKernel::of(arguments)?;
     let manifest = manifest(&pod);
@@ -45,7 +45,7 @@ fn print(
 }
 
 /// Pod without fields that do not concern its rules: field owners, the last applied manifest, and ephemeral containers, whose
-/// arguments may contain a manifest each.
+/// arguments may each contain a manifest.
 fn manifest(pod: &TargetPod) -> Value {
     let mut object = pod.object.clone();
     for (place, field) in [
@@ -61,7 +61,7 @@ fn manifest(pod: &TargetPod) -> Value {
     object
 }
 
-/// Prints packets as they meet rules, each when it is reported.
+/// Prints packets as they meet rules, each when reported.
 pub(crate) fn trace(arguments: &TraceArguments) -> CommandOutcome {
     let output = arguments.pod.output;
     let (pod, kernel) = PodKernel::of(&arguments.pod)?;
@@ -95,7 +95,7 @@ pub(crate) fn trace(arguments: &TraceArguments) -> CommandOutcome {
     }
 }
 
-/// Words of `sidecar-init trace`. It always has a time limit, since a lost connection would not end it.
+/// Arguments of `sidecar-init trace`, always with a time limit, since a lost connection would not end it.
 fn trace_words(arguments: &TraceArguments) -> Vec<String> {
     let TraceArguments { time, count, enable, proto, destination, verdict, .. } = arguments;
     let mut words = vec![format!("--for={}ms", time.as_millis().max(1))];

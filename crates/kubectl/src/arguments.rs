@@ -1,4 +1,4 @@
-//! Command line of the plugin.
+//! The plugin's command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use command_line::{columns, output::print_styled, program::CommandHelp};
@@ -7,7 +7,7 @@ use mesh::sources::duration;
 use serde_json::Value;
 use std::{ffi::OsString, io, path::PathBuf, time::Duration};
 
-/// Shows whether a pod's traffic is captured, by its kernel and by its manifest
+/// Shows whether a pod's traffic is captured, according to its kernel and manifest
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-capture", bin_name = "kubectl capture", version)]
 pub(crate) struct CaptureArguments {
@@ -17,22 +17,22 @@ pub(crate) struct CaptureArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CaptureCommand {
-    /// Show whether packets of a pod are captured, and why
+    /// Show whether a pod's packets are captured, and why
     #[command(
-        long_about = "Evaluates packets against the rules in the pod's network namespace, and against those \
-                      of its manifest. The first line names the source of the answer; both answers are shown \
-                      if they differ. Names such as reviews:9080 are Services of the cluster."
+        long_about = "Evaluates packets against the rules in the pod's network namespace, and against its \
+                      manifest's rules. The first line names the source of the answer; both answers are shown \
+                      if they differ. Names such as reviews:9080 are Services in the cluster."
     )]
     Explain(ExplainArguments),
-    /// Show the captured traffic of a pod, listeners and findings
+    /// Show a pod's captured traffic, listeners and findings
     Status(PodArguments),
-    /// Show packets of a pod, the rules they match and their verdicts
+    /// Show a pod's packets, the rules they match and their verdicts
     #[command(
-        long_about = "Shows packets as they meet rules in the pod's network namespace. It ends after --for, \
+        long_about = "Shows packets as they meet rules in the pod's network namespace. Ends after --for, \
                       because interrupting kubectl exec does not stop the program in the cluster."
     )]
     Trace(TraceArguments),
-    /// Compare the rules in a pod with the rules of its manifest
+    /// Compare the rules in a pod with its manifest's rules
     Diff(PodArguments),
     /// Find pods without a sidecar, ports that no proxy sees, and webhooks that can't work
     Lint(LintArguments),
@@ -69,15 +69,15 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
     CommandHelp {
         command: "lint",
         examples: &["kubectl capture lint -A", "kubectl capture lint -n shop --deny --allow SI033"],
-        exits: &[("0", "shown"), UNREADABLE, INVALID, ("3", "--deny, and there is a warning")],
+        exits: &[("0", "shown"), UNREADABLE, INVALID, ("3", "a warning, with --deny")],
     },
 ];
 
-/// Options for calls of kubectl.
+/// Options for kubectl calls.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct KubectlConnection {
-    /// The pod's namespace [default: that of the context]
+    /// The pod's namespace [default: the context's]
     #[arg(long, short, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) namespace: Option<String>,
     /// Passed on to kubectl
@@ -98,10 +98,10 @@ pub(crate) struct KubectlConnection {
     /// Passed on to kubectl
     #[arg(long, value_name = "DURATION")]
     pub(crate) request_timeout: Option<String>,
-    /// The kubectl to call [default: the one on PATH]
+    /// kubectl to run [default: the one on PATH]
     #[arg(long, value_name = "FILE", env = "KUBECTL", hide_env_values = true)]
     pub(crate) kubectl: Option<OsString>,
-    /// How long a call of kubectl may take
+    /// How long a kubectl call may take
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = time)]
     pub(crate) timeout: Duration,
 }
@@ -110,7 +110,7 @@ pub(crate) struct KubectlConnection {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kernel")]
 pub(crate) struct KernelAccess {
-    /// The namespace of the node agents (DaemonSet sidecar-node)
+    /// Namespace of the node agents (DaemonSet sidecar-node)
     #[arg(long, value_name = "NAME", default_value = "kube-system", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) agent_namespace: String,
     /// Image with sidecar-init for an ephemeral container, where no node agent runs
@@ -138,7 +138,7 @@ impl OutputForm {
 
 #[derive(Args, Debug)]
 pub(crate) struct ExplainArguments {
-    /// Where packets go: ADDRESS:PORT, SERVICE:PORT, a URL, or a port of the pod [default: the ports it declares]
+    /// Packet destinations: ADDRESS:PORT, SERVICE:PORT, a URL, or a pod port [default: the pod's declared ports]
     #[arg(index = 2)]
     pub(crate) destination: Vec<String>,
     /// Exit with 3 unless every packet is captured, or not-captured
@@ -147,7 +147,7 @@ pub(crate) struct ExplainArguments {
     /// Also show the rules that do not match the packet
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Answer by the manifest alone; nothing runs in the cluster
+    /// Answer from the manifest alone; nothing runs in the cluster
     #[arg(long, conflicts_with = "image")]
     pub(crate) manifest: bool,
     #[command(flatten)]
@@ -160,13 +160,13 @@ pub(crate) struct ExplainArguments {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Packet")]
 pub(crate) struct PacketArguments {
-    /// Who sends the packet [default: app]
+    /// Sender of the packet [default: app]
     #[arg(long, value_name = "WHO", value_parser = ["app", "proxy", "external"])]
     pub(crate) sender: Option<String>,
-    /// The direction [default: inbound for external, else outbound]
+    /// Direction [default: inbound for external, else outbound]
     #[arg(long, value_name = "WAY", value_parser = ["outbound", "inbound"])]
     pub(crate) direction: Option<String>,
-    /// The protocol [default: tcp]
+    /// Protocol [default: tcp]
     #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "udp"])]
     pub(crate) proto: Option<String>,
     /// Source of the packet [default: the pod; inbound, any external address]
@@ -175,7 +175,7 @@ pub(crate) struct PacketArguments {
     /// The sending process's user
     #[arg(long, value_name = "UID")]
     pub(crate) uid: Option<String>,
-    /// Group of the sending process [default: the number of the user]
+    /// Group of the sending process [default: the user's number]
     #[arg(long, value_name = "GID")]
     pub(crate) gid: Option<String>,
 }
@@ -203,7 +203,7 @@ pub(crate) struct TraceArguments {
     /// End after this number of packets
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// Make the kernel trace all rules, even where rules report
+    /// Make the kernel trace all nf_tables rules
     #[arg(long)]
     pub(crate) enable: bool,
     /// Show only packets of this protocol
@@ -212,7 +212,7 @@ pub(crate) struct TraceArguments {
     /// Show only packets to this ADDRESS, NETWORK, PORT or ADDRESS:PORT
     #[arg(long, value_name = "WHERE")]
     pub(crate) destination: Option<String>,
-    /// Show only packets that end so
+    /// Show only packets with this verdict
     #[arg(long, value_name = "VERDICT", value_parser = ["captured", "not-captured", "dropped"])]
     pub(crate) verdict: Option<String>,
     #[command(flatten)]

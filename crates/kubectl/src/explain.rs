@@ -1,4 +1,4 @@
-//! `kubectl capture explain`: verdicts for packets, by the kernel and by the manifest.
+//! `kubectl capture explain`: verdicts for packets, from the kernel and the manifest.
 
 use crate::arguments::{ExplainArguments, PacketArguments};
 use crate::failure::{CallCause, CaptureFailure, CommandOutcome, DIFFERENT};
@@ -196,7 +196,7 @@ impl PodAnswer<'_> {
     }
 }
 
-/// End of a packet for a comparison of two answers; `None` if it can't be sent.
+/// A packet's end, to compare two answers; `None` if it can't be sent.
 fn end(report: &PacketReport) -> Option<(VerdictKind, Option<u16>)> {
     let end = &report.explained.end;
     report.unsent.is_none().then_some((end.verdict, end.port))
@@ -227,10 +227,10 @@ struct ManifestAnswer {
     warnings: Vec<String>,
 }
 
-/// Answers by the manifest, each with the number of its destination: one, or one for each user of the pod's containers.
+/// Answers from the manifest, each with its destination's number: one, or one per user of the pod's containers.
 ///
 /// # Errors
-/// The problems of the pod's settings.
+/// Problems in the pod's settings.
 fn by_manifest(
     pod: &TargetPod,
     packet: &PacketArguments,
@@ -287,7 +287,7 @@ impl PacketArguments {
         Raw::of(given.chain([(Setting::Destination, to)]))
     }
 
-    /// Words of the same packet for `sidecar-init explain`, sent by this user of the application.
+    /// Arguments for the same packet in `sidecar-init explain`, sent by this user of the application.
     pub(crate) fn words(&self, user: Option<&ApplicationUser>) -> Vec<String> {
         let given = self.given().map(|(setting, _, value)| format!("--{}={value}", setting.row().long));
         let mut words: Vec<_> = given.collect();

@@ -10,7 +10,7 @@ pub(crate) const VERSION: u64 = 1;
 
 pub(crate) type CommandOutcome = Result<ExitCode, CaptureFailure>;
 
-/// Exit code if rules differ or are missing, a packet ends otherwise than expected, or a finding is denied.
+/// Exit code if rules differ or are missing, a packet's verdict is unexpected, or a finding is denied.
 pub(crate) const DIFFERENT: u8 = 3;
 
 #[derive(Debug, thiserror::Error)]

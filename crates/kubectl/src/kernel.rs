@@ -1,5 +1,5 @@
-//! Route to a pod's kernel: through the agent of its node, or an ephemeral container, in which `sidecar-init` runs. Its
-//! documents are untrusted input.
+//! Route to a pod's kernel: through its node's agent or an ephemeral container, where `sidecar-init` runs. Its documents are
+//! untrusted input.
 
 use crate::arguments::{KernelAccess, PodArguments};
 use crate::failure::{CallCause, CaptureFailure, VERSION, said};
@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Path in the images (`docker/Dockerfile`, `docker/cni/repair/Dockerfile`).
 const PROGRAM: &str = "/usr/local/bin/sidecar-init";
-/// Maximum length of a program's argument, with its terminating byte (`MAX_ARG_STRLEN` of the kernel).
+/// Maximum length of a program's argument, with its terminating byte (the kernel's `MAX_ARG_STRLEN`).
 const ARGUMENT_LIMIT: usize = 128 << 10;
 const AGENT_LABEL: &str = "app.kubernetes.io/name=sidecar-node";
 const AGENT_CONTAINER: &str = "repair";
@@ -55,7 +55,7 @@ impl PodKernel {
         }
         let Some(node) = &pod.node else { return Ok(Err("no node runs it yet".to_owned())) };
         let Some(container) = &pod.container else {
-            return Ok(Err("no container of it runs".to_owned()));
+            return Ok(Err("none of its containers runs".to_owned()));
         };
         let made = |namespace: &String, name: &String, route| {
             let within = [namespace.clone(), name.clone()];
@@ -127,7 +127,7 @@ impl PodKernel {
         KubectlCall { kind, words, input: manifest.filter(|_| takes_input) }
     }
 
-    /// Document that a command prints, and the answer in it. Remarks of the command are printed.
+    /// Document that a command prints, and the answer in it. The command's remarks are printed.
     pub(crate) fn document<T: DeserializeOwned>(
         &self,
         command: &str,
@@ -149,7 +149,7 @@ impl PodKernel {
             KernelRoute::Agent { .. } => output,
             KernelRoute::Ephemeral { .. } => separated(output),
         };
-        // 3 is a negative answer, and 1 may be one with failures.
+        // 3 is a negative answer, 1 may be an answer with failures.
         if !matches!(output.status.code(), Some(0 | 1 | 3)) {
             return Err(self.refusal(&call, output));
         }
@@ -187,7 +187,7 @@ impl PodKernel {
     }
 }
 
-/// Output of an ephemeral container, separated into two streams. kubectl prints the log of an ended one, which mixes both.
+/// Output of an ephemeral container, separated into two streams. kubectl prints an ended container's log, which mixes both.
 fn separated(CallOutput { status, stdout, stderr }: CallOutput) -> CallOutput {
     let start = if stdout.starts_with('{') { 0 } else { stdout.find("\n{").map_or(0, |at| at + 1) };
     let (before, rest) = stdout.split_at(start);
@@ -258,7 +258,7 @@ fn container_name() -> String {
     format!("sidecar-capture-{:x}-{:x}", since.as_millis(), process::id())
 }
 
-/// Failure from the line of JSON that `sidecar-init` prints (`docs/schemas/error.json`).
+/// Failure from the JSON line that `sidecar-init` prints (`docs/schemas/error.json`).
 fn remote_error(stderr: &str) -> Option<String> {
     let document = stderr.lines().find_map(|line| {
         let document: Value = serde_json::from_str(line.trim()).ok()?;

@@ -1,4 +1,4 @@
-//! Calls of kubectl, each with the rights that it needs in the cluster, within limits of time and output.
+//! kubectl calls, each with the permissions it needs in the cluster, within time and output limits.
 
 use crate::arguments::KubectlConnection;
 use crate::failure::{CallCause, CallFailure, CaptureFailure, said};
@@ -52,7 +52,7 @@ const ROLES: [&str; 4] =
 
 impl CallKind {
     /// Rights that the API server checks, and the role that grants them. kubectl reads a pod before it starts a program in
-    /// it. A session over WebSocket was a `get` until Kubernetes 1.35, and is a `create` since, like one over SPDY.
+    /// it. A WebSocket session was a `get` until Kubernetes 1.35; now it is a `create`, like an SPDY session.
     pub(crate) fn rights(self) -> (&'static str, Vec<ClusterRight>) {
         let [read, agent, debug, lint] = ROLES;
         match self {
@@ -101,11 +101,11 @@ pub(crate) fn items(list: &Value) -> impl Iterator<Item = &Value> + Clone {
     list.as_array().into_iter().flatten()
 }
 
-/// Far above an object of a cluster, which has at most 1.5 MiB: lists of some thousand pods.
+/// Far above a cluster's objects, of at most 1.5 MiB: lists of several thousand pods.
 const OUTPUT_LIMIT: usize = 64 << 20;
 const ERROR_LIMIT: usize = 1 << 20;
 const POLL: Duration = Duration::from_millis(5);
-/// Time for its remaining output after its end.
+/// Time for kubectl's remaining output after its end.
 const DRAIN: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
@@ -281,7 +281,7 @@ fn quoted(word: &str) -> String {
     if word.starts_with('{') {
         return "'{..}'".to_owned();
     }
-    // A path on Windows has no quotes.
+    // Windows paths are not quoted.
     if cfg!(windows) && Path::new(word).is_absolute() {
         return format!("\"{word}\"");
     }

@@ -1,4 +1,4 @@
-//! `kubectl capture lint`: suspicious pods, Services and webhooks of a cluster or of a namespace.
+//! `kubectl capture lint`: suspicious pods, Services and webhooks in a cluster or namespace.
 
 use crate::arguments::{LintArguments, LintForm};
 use crate::failure::{CaptureFailure, CommandOutcome, DIFFERENT};

@@ -1,7 +1,7 @@
 //! `kubectl capture`: capture of a pod's traffic, examined from the user's machine.
 //!
-//! It runs the user's kubectl, so contexts, credentials and proxies are kubectl's. Answers by the manifest are computed here.
-//! Answers by the pod's kernel are documents of `sidecar-init`, which runs in the cluster.
+//! It runs the user's kubectl, so contexts, credentials and proxies are kubectl's. Answers from the manifest are computed here.
+//! Answers from the pod's kernel are documents by `sidecar-init`, which runs in the cluster.
 
 mod answers;
 mod arguments;

@@ -1,4 +1,4 @@
-//! Names in destinations: Services of the cluster, resolved through the API server.
+//! Names in destinations: the cluster's Services, resolved through the API server.
 
 use crate::kubectl::{CallKind, Kubectl, KubectlCall, items};
 use crate::{failure::CaptureFailure, pod::TargetPod};
@@ -16,7 +16,7 @@ pub(crate) struct PacketTarget {
     pub(crate) note: Option<String>,
 }
 
-/// Resolves destinations, and returns the problems of the others, all at once.
+/// Resolves destinations; returns all problems at once.
 ///
 /// # Errors
 /// A failed call, except for a missing Service.
@@ -126,7 +126,7 @@ fn service(
     let slices = kubectl.object(&call)?;
     let slices: Vec<&Value> = items(&slices["items"]).collect();
     let ready = |slice: &&Value| -> Vec<SocketAddr> {
-        // A headless Service has no port: its endpoints are called at their own.
+        // A headless Service has no port: its endpoints are called at theirs.
         let name = entry.map_or(&Value::Null, |entry| &entry["name"]);
         let is_same =
             |port: &&Value| port["name"].as_str().unwrap_or_default() == name.as_str().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Untyped data: one tree for YAML and JSON input and for output. `serde_json::Value` has neither positions nor an order of
-//! fields. A scalar keeps its source string: the reader decides if `0755` is a number.
+//! Untyped data: one tree for YAML and JSON input and for output. `serde_json::Value` has neither positions nor a field order.
+//! A scalar keeps its source string; the reader decides whether `0755` is a number.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{collections::BTreeSet, fmt, sync::Arc};
@@ -106,7 +106,7 @@ impl Serialize for Tree {
                 (Err(_), Ok(number)) => serializer.serialize_u64(number),
                 (Err(_), Err(_)) => serializer.serialize_str(text),
             },
-            // Floats without a JSON number, such as infinity, become strings.
+            // Floats that JSON lacks, such as infinity, become strings.
             ScalarKind::Float => match text.replace('_', "").parse::<f64>() {
                 Ok(number) if number.is_finite() => serializer.serialize_f64(number),
                 Ok(_) | Err(_) => serializer.serialize_str(text),
@@ -185,7 +185,7 @@ pub enum ScalarKind {
 }
 
 impl ScalarKind {
-    /// Type of a scalar without quotes by YAML 1.1, as Kubernetes reads it (`goyaml.v2/resolve.go`): `0755` is octal.
+    /// YAML 1.1 type of an unquoted scalar, as Kubernetes reads it (`goyaml.v2/resolve.go`): `0755` is octal.
     pub fn of_plain(text: &str) -> Self {
         match text {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,
@@ -248,7 +248,7 @@ mod tests {
         let floats = "089 1.5 1e3 -.inf .5 1. 1.5e-3 +.Inf .NaN 1.e5";
         for (words, kind) in [
             (texts, Text),
-            // Without octal digits, YAML 1.1 reads a float.
+            // To YAML 1.1, `089` is a float.
             (floats, Float),
             ("15001", Whole(15001)),
             ("01337 0o1337", Whole(0o1337)),

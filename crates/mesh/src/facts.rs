@@ -1,4 +1,4 @@
-//! Facts about a mesh's capture configuration beside its rules: the proxy, its listeners and the items of lists.
+//! Facts about a mesh's capture configuration, besides its rules: the proxy, its listeners, and list items.
 
 use crate::settings::Setting;
 use rules::{
@@ -14,8 +14,8 @@ pub(crate) const fn port(number: u16) -> Port {
 
 pub const DNS_PORT: Port = port(53);
 
-/// Conntrack zone of the proxy's own DNS queries. They may come from a port that an application uses too: in one zone the two
-/// would be one connection, and a reply would reach the wrong socket.
+/// Conntrack zone of the proxy's own DNS queries, which may share a source port with an application: in one zone, both would be
+/// one connection, and a reply would reach the wrong socket.
 pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
 pub(crate) const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
 
@@ -109,13 +109,13 @@ pub struct Proxy {
     pub listeners: Listeners,
     pub uids: Vec<Uid>,
     pub gids: Vec<Gid>,
-    /// Mark of the proxy's packets, where one identifies it.
+    /// Mark that identifies the proxy's packets, if any.
     pub mark: Option<Mark>,
     pub has_passthrough: bool,
 }
 
 impl Proxy {
-    /// True if rules can distinguish its own traffic from the application's.
+    /// True if rules can distinguish the proxy's traffic from the application's.
     pub fn is_known(&self) -> bool {
         !self.uids.is_empty() || !self.gids.is_empty() || self.mark.is_some()
     }
@@ -148,7 +148,7 @@ pub struct ConfigKeys {
     pub off: Option<(Setting, &'static str)>,
     /// Setting that selects captured traffic, if any, and the remedy if it selects none.
     pub on: (Option<Setting>, &'static str),
-    /// Setting of IPv6 capture, and its remedy, such as `give --dual-stack`.
+    /// IPv6 capture setting, and its remedy, such as `give --dual-stack`.
     pub ipv6: (Setting, &'static str),
     pub proxy: Option<Setting>,
     pub listeners: Option<[Setting; 2]>,
@@ -237,7 +237,7 @@ impl Lists {
         self.0.extend(items.into_iter().map(item));
     }
 
-    /// Adds a selection by its two settings: captured items only, and exclusions.
+    /// Adds a selection under its two settings: only captured items, or exclusions.
     pub(crate) fn select<T: Clone>(
         &mut self,
         [only, except]: [Setting; 2],

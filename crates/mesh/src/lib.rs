@@ -1,7 +1,7 @@
-//! Capture of a pod's traffic by service meshes, and its reasons, without I/O: facts about a machine come through [`Host`].
+//! Service meshes' capture of a pod's traffic, with reasons, without I/O: facts about the machine come from [`Host`].
 //!
-//! Strings ([`sources`], [`pod`], by the tables of [`settings`]) become a [`Capture`] of one mesh, and that becomes rules, each
-//! with its [`RuleReason`]. [`recognition`] finds the reasons of live rules.
+//! Strings ([`sources`], [`pod`]) become one mesh's [`Capture`], by the [`settings`] tables; the capture becomes rules, each
+//! with a [`RuleReason`]. [`recognition`] finds the reasons of live rules.
 #![forbid(unsafe_code)]
 
 pub mod ambient;

@@ -4,7 +4,7 @@ use crate::facts::{ListItem, Proxy, Selector};
 use crate::{RuleReason, Setting, sources::Raw};
 use rules::{finding::Code, simulate::Packet};
 
-/// Caution about a configuration. With the code [`Code::NoEffect`] it applies only if the setting is given.
+/// Caution about a configuration; with [`Code::NoEffect`], it applies only if the setting is given.
 pub struct Caution {
     pub code: Code,
     /// False for a note.
@@ -33,7 +33,7 @@ impl Caution {
         Self { code: Code::NoEffect, is_warning: true, setting, applies, text, remedy }
     }
 
-    /// Caution about packets of no connection: one that reaches the application past the proxy ends the connection.
+    /// Caution about packets without a connection: one that bypasses the proxy makes the application reset the connection.
     pub(crate) const fn of_invalid_packets(setting: Setting, remedy: &'static str) -> Self {
         Self {
             code: Code::InvalidPackets,
@@ -46,13 +46,13 @@ impl Caution {
     }
 }
 
-/// `excluded!(EXCLUSIONS, beside LIST, "flag")`: caution about excluded ports, which count only if all ports are captured.
+/// `excluded!(EXCLUSIONS, beside LIST, "flag")`: caution about excluded ports, which matter only if all ports are captured.
 macro_rules! excluded {
     ($exclusions:path, beside $list:path, $flag:literal) => {
         $crate::limit::Caution::unused(
             $exclusions,
             |facts| facts.has($list),
-            concat!("it excludes ports from all ports, but only those of {--", $flag, "} are captured"),
+            concat!("it excludes ports from all ports, but only {--", $flag, "}'s ports are captured"),
             "drop the option",
         )
     };
@@ -92,9 +92,9 @@ impl CautionContext<'_> {
 pub struct Limit {
     pub code: Code,
     pub reason: RuleReason,
-    /// True if a packet that has met such a rule is affected; the second argument is true if it matches all of its conditions.
+    /// True if a packet that met such a rule is affected; the second argument is true if the packet matches all its conditions.
     pub concerns: fn(&Packet, bool) -> bool,
-    /// A sentence without its full stop. `{}` is replaced with the rule's items.
+    /// A sentence without a full stop. `{}` is replaced with the rule's items.
     pub text: &'static str,
     pub remedy: &'static str,
 }

@@ -1,13 +1,13 @@
-//! The only list of meshes. Each mesh is a folder ([`crate::registry`]).
+//! The only list of meshes. Each mesh has a folder ([`crate::registry`]).
 
 use std::{fmt, str::FromStr};
 
-/// A mesh's annotations of pods beside those of its settings. Names of one domain share a string: `domain/name name`.
+/// A mesh's pod annotations other than its settings'. Names in one domain share a string: `domain/name name`.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownAnnotations {
-    /// Annotations that decide about capture without being a setting's value.
+    /// Annotations that affect capture without being a setting's value.
     pub(crate) deciding: &'static [&'static str],
-    /// Annotations without a meaning for capture.
+    /// Annotations unrelated to capture.
     pub(crate) others: &'static [&'static [&'static str]],
 }
 
@@ -64,7 +64,7 @@ impl FromStr for Mesh {
     }
 }
 
-/// Defines the features of capture in all meshes: the rows of the table that compares them, in its order.
+/// Defines the capture features of all meshes: the rows of the comparison table, in order.
 macro_rules! features {
     ($($feature:ident $title:literal;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,11 +93,11 @@ features! {
     OutboundNetworksExcept "Outbound: networks excluded";
     OutboundOnly "Outbound: ports captured";
     OutboundExcept "Outbound: ports excluded";
-    Ranges "Ranges of ports";
+    Ranges "Port ranges";
     PortsByUser "Outbound: ports excluded for a user";
     Groups "Outbound: groups";
     Interfaces "Interfaces excluded";
-    Machines "Interfaces of virtual machines";
+    Machines "Virtual machine interfaces";
     Loopback "Loopback addresses";
     Dns "DNS to the servers of resolv.conf";
     DnsAll "DNS to any server";
@@ -105,6 +105,6 @@ features! {
     Ipv6 "IPv6";
     Invalid "INVALID packets dropped";
     Logs "Logs";
-    Probes "Probes of the host";
-    Form "Form of rules";
+    Probes "Host probes";
+    Form "Rule form";
 }

@@ -1,4 +1,4 @@
-//! The policy of every mesh: its validated configuration, for code that works with rules.
+//! Each mesh's policy: its validated configuration, for code that works with rules.
 
 use crate::facts::{Ipv6Advice, ListItem, Proxy};
 use crate::{mesh::Mesh, registry::Capture, sources::Raw};
@@ -15,7 +15,7 @@ pub struct PolicyFacts {
     pub ipv6: bool,
     pub captures_nothing: bool,
     pub routing: BTreeSet<Object>,
-    /// Flows that bypass the rules if they are older.
+    /// Older flows, which would bypass the rules.
     pub stale_flows: Option<StaleFlows>,
     pub proxy: Proxy,
 }
@@ -72,7 +72,7 @@ pub trait CapturePolicy: fmt::Debug {
 }
 
 /// `configuration! { |READER, HOST, NUMBERS_ONLY| FIELD: TYPE = VALUE; .. }` defines a mesh's type `CaptureConfig`, and its
-/// reader, which evaluates the values in order, each with those before it. A block after `=>` checks all of them.
+/// reader, which evaluates the values in order, so each may use earlier ones. A block after `=>` checks all values.
 macro_rules! configuration {
     (|$reader:ident, $host:ident, $numbers_only:ident|
      $($(#[doc = $doc:literal])* $field:ident: $type:ty = $value:expr;)* $(=> $check:block)?) => {

@@ -1,4 +1,4 @@
-//! Problems of the input, which stop a command.
+//! Input problems, which stop a command.
 
 use crate::visible::visible;
 use std::{collections::HashSet, fmt};
@@ -6,10 +6,10 @@ use std::{collections::HashSet, fmt};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InputProblem {
     pub name: String,
-    /// The offending item of its value; `None` if the whole value, or its absence, is at fault.
+    /// Offending item of the value; `None` if the whole value, or its absence, is at fault.
     pub item: Option<String>,
     pub text: String,
-    /// The line of the file with a caret below the fault; empty where there is none.
+    /// The file's line with a caret below the fault, or empty.
     pub excerpt: String,
 }
 
@@ -54,10 +54,10 @@ impl fmt::Display for InputProblem {
 pub struct Problems(pub Vec<InputProblem>);
 
 impl Problems {
-    /// Limit of items reported of one list: a value of some megabytes can have millions of wrong ones.
+    /// Most items reported per list: a value of some megabytes can have millions of wrong ones.
     pub const MAX_ITEMS: usize = 32;
 
-    /// Limit of problems reported: a manifest of some megabytes can have that many wrong containers.
+    /// Most problems reported: a manifest of some megabytes can have thousands of wrong containers.
     pub const MAX: usize = 100;
 
     pub fn first(found: impl IntoIterator<Item = InputProblem>) -> Vec<InputProblem> {
@@ -86,7 +86,7 @@ impl Problems {
         self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 
-    /// The only problem, or the number of problems in `place` with a line for each; `effect` on the command ends the first line.
+    /// The only problem, or the number of problems in `place` and a line for each; the first line ends with `effect`.
     pub fn headed(&self, place: &str, effect: &str) -> String {
         if let [only] = &self.0[..] {
             return format!("{only}{effect}{}", only.excerpt);

@@ -1,4 +1,4 @@
-//! Reasons of all meshes' rules, and the [`Meaning`] of each: the effect of such rules, for code independent of meshes.
+//! Reasons of all meshes' rules, each with a [`Meaning`]: the rule's effect, for mesh-independent code.
 
 use crate::{mesh::Mesh, settings::Setting};
 use rules::field::{Condition, Field};
@@ -27,7 +27,7 @@ impl RuleReason {
         Self::all().find(|reason| reason.name() == name)
     }
 
-    /// Parses a comment in nf_tables: `excluded-network (--istio-service-exclude-cidr)`, or a name alone.
+    /// Parses an nf_tables comment: `excluded-network (--istio-service-exclude-cidr)`, or a name alone.
     pub(crate) fn of_comment(comment: &str) -> Option<(Self, Option<Setting>)> {
         let (name, option) =
             comment.strip_suffix(')').and_then(|text| text.split_once(" (")).unwrap_or((comment, ""));
@@ -46,7 +46,7 @@ impl RuleReason {
         self.0.mesh
     }
 
-    /// Name in kebab case: prefix of log lines, comment in nf_tables. It is short enough for both.
+    /// Name in kebab case, short enough for a log prefix and an nf_tables comment.
     pub fn name(self) -> &'static str {
         self.0.name
     }
@@ -59,13 +59,13 @@ impl RuleReason {
         self.meaning().row().direction == "dns"
     }
 
-    /// Settings of which one makes the rule; none for unconditional rules.
+    /// Settings, one of which makes the rule; empty for unconditional rules.
     pub fn settings(self) -> &'static [Setting] {
         self.0.settings
     }
 
-    /// Explanation of such a rule's verdict, about the item `value` of the setting's list, with `option` for the setting; `None`
-    /// for rules that only lead on to others. [`crate::sources::Dialect::render`] completes the placeholders.
+    /// Explains such a rule's verdict for the item `value` in the list of `option`; `None` for rules that only lead on to other
+    /// rules. [`crate::sources::Dialect::render`] fills in the placeholders.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
         let (own, usual) = (self.0, self.meaning().row());
         let of_value = own.of_value.or(usual.of_value).zip(value);
@@ -78,7 +78,7 @@ impl RuleReason {
         Cause { reason: self, setting: setting.into() }
     }
 
-    /// Meaning of a rule of this form, which may only jump to a chain with the reason's effect. The kernel calls a base chain.
+    /// Meaning of a rule in this form: a jump only leads to the rules with the reason's effect.
     pub(crate) fn meaning_of(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Meaning {
         let asks_for = |fields: &[Field]| {
             asks.iter().filter_map(ListedCondition::field).any(|one| fields.contains(&one))
@@ -114,7 +114,7 @@ impl From<RuleReason> for Cause {
 impl Cause {
     pub(crate) fn origin(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Origin {
         let MeaningRow { effect, about, .. } = *self.reason.meaning_of(is_base, asks, action).row();
-        // An exception in a rule that captures is not an item of its list.
+        // An exception in a capturing rule is not an item of the list.
         let is_exception = |one: &ListedCondition| field_condition(one).is_some_and(|one| one.negated);
         let items = asks.iter().filter(|one| effect != TrafficEffect::Captured || !is_exception(one));
         Origin {
@@ -133,13 +133,13 @@ impl fmt::Debug for RuleReason {
 }
 
 /// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, sorted by
-/// name, defines the mesh's type `Reason`. One of the settings, constants of the holder, makes such rules: `{option}`.
+/// name, defines the mesh's type `Reason`. One of the settings, the holder's constants, makes the rule: `{option}`.
 macro_rules! reasons {
     ($mesh:ident of $holder:ident;
      $($reason:ident $name:literal $meaning:ident [$($setting:ident),*] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {
         pub struct Reason;
 
-        #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum")]
+        #[expect(non_upper_case_globals, reason = "they act as enum variants")]
         impl Reason {
             $(pub const $reason: $crate::RuleReason = $crate::RuleReason(&$crate::reason::ReasonRow {
                 mesh: $crate::mesh::Mesh::$mesh,
@@ -164,8 +164,8 @@ const PORT: &[Field] = &[Field::DestinationPort];
 const INTERFACE: &[Field] = &[Field::InInterface, Field::OutInterface];
 const OWNER: &[Field] = &[Field::Uid, Field::Gid];
 
-/// `MEANING: EFFECT "DIRECTION" ABOUT, [BEFORE, ALL, AFTER], "sentence", of "sentence about {value}";`: the words before a list,
-/// in place of it, and after it; and the sentences for meshes without their own.
+/// `MEANING: EFFECT "DIRECTION" ABOUT, [BEFORE, ALL, AFTER], "sentence", of "sentence about {value}";`: words before, instead
+/// of and after a list, and sentences for meshes without their own.
 macro_rules! meanings {
     ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident,
        [$before:literal, $all:literal, $after:literal] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {
@@ -193,7 +193,7 @@ meanings! {
     Dns: Captured "dns" DESTINATION, ["DNS queries ", "DNS queries to every server", ""];
     ProxyCallsOwnPod: Captured "inbound" OWNER,
         ["the proxy's calls to its own pod, ", "the proxy's calls to its own pod", ""],
-        "calls of the proxy to its own pod are sent to the inbound listener";
+        "the proxy's calls to its own pod are sent to the inbound listener";
     /// Captures traffic from a guest behind the pod, such as a virtual machine, as if the pod sent it.
     VirtualMachine: Captured "outbound" INTERFACE, ["outbound, ", "outbound", ""];
     VirtualMachineDns: Captured "dns" INTERFACE, ["DNS queries, ", "DNS queries", ""];
@@ -216,8 +216,8 @@ meanings! {
     ProxyAnswers: LedOn "inbound" NOTHING,
         ["", "proxy to application, and answers", ""];
     ApplicationLoopback: Excluded "outbound" NOTHING, ["", "the application's calls to its own pod", ""],
-        "calls of the application to its own pod are not captured";
-    Loopback: Excluded "outbound" DESTINATION, ["", "outbound, to loopback", ""], "the destination is the loopback network";
+        "the application's calls to its own pod are not captured";
+    Loopback: Excluded "outbound" DESTINATION, ["", "outbound, to loopback", ""], "the destination is a loopback address";
     ExcludedDns: Excluded "dns" NOTHING, ["", "DNS queries over TCP, except the proxy's", ""];
     OutboundOff: Excluded "outbound" NOTHING, ["", "outbound, all traffic", ""];
     InboundOff: Excluded "inbound" NOTHING, ["", "inbound, all traffic", ""];
@@ -235,9 +235,9 @@ meanings! {
 #[derive(Clone, Copy, Debug)]
 pub struct MeaningRow {
     pub effect: TrafficEffect,
-    /// Traffic: `outbound`, `inbound`, `dns`, or `both` ways.
+    /// Traffic direction: `outbound`, `inbound`, `dns` or `both`.
     pub direction: &'static str,
-    /// Fields, one of whose conditions holds the items of the setting's list.
+    /// Fields whose condition may hold the items of the setting's list.
     pub about: &'static [Field],
     pub counted: Phrase,
     pub general: Option<&'static str>,
@@ -256,7 +256,7 @@ impl Meaning {
         &TABLE[self as usize]
     }
 
-    /// Exclusion that a negated condition on the field means, in a rule that captures.
+    /// Exclusion that a negated condition on this field expresses in a capturing rule.
     pub fn exception(self, field: Field) -> Option<Self> {
         match (self, field) {
             (Self::InboundPort, Field::DestinationPort) => Some(Self::TunnelPort),
@@ -295,12 +295,12 @@ mod tests {
                     name.chars().all(|c| c.is_ascii_lowercase() || c == '-') && name.len() < 64,
                     "{name}"
                 );
-                assert!(known.insert(name), "{name} is of two meshes");
+                assert!(known.insert(name), "{name} belongs to two meshes");
                 assert_eq!(reason.mesh(), *mesh, "{name}");
                 assert_eq!(RuleReason::named(name).map(RuleReason::name), Some(name));
-                // Unconditional rules of the first mesh have names from before there was another.
+                // The default mesh's names predate the other meshes, so they lack a prefix.
                 let prefix = format!("{mesh}-");
-                assert!(*mesh == Mesh::default() || name.starts_with(&prefix), "{name} says whose it is");
+                assert!(*mesh == Mesh::default() || name.starts_with(&prefix), "{name} lacks a prefix");
             }
         }
         assert_eq!(RuleReason::named("nobody"), None);

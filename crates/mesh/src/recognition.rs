@@ -1,6 +1,6 @@
-//! Recognition of live rules: their mesh, their *reason*, and their *meaning*: the effect on packets at that point. Comments
-//! carry the reasons in our nf_tables tables, and in iptables where a mesh's rules have such comments. For other rules, the form
-//! gives the meaning and so the reason, unless the mesh has a special case (`Recognition`).
+//! Recognizes live rules: their mesh, their *reason*, and their *meaning* (the effect on packets at that point). Comments hold
+//! the reasons in our nf_tables tables, and in iptables if a mesh's rules have such comments. Other rules' form gives the
+//! meaning and so the reason, unless the mesh has a special case (`Recognition`).
 
 pub use crate::reason::field_condition;
 use crate::reason::{Cause, Meaning};
@@ -82,14 +82,14 @@ impl RuleContext<'_> {
         first.is_some_and(|first| std::ptr::eq(first, self.rule))
     }
 
-    /// True if the mesh's predecessor writes a rule of this form in a base chain, and rules beside it prove the origin.
+    /// True if the mesh's predecessor writes rules of this form in base chains, and neighbouring rules prove the origin.
     fn is_of_predecessor(&self, mesh: Mesh) -> bool {
         let led_to = || self.owned.led_to.iter().filter(|led_to| led_to.mesh == mesh);
         let pattern = || {
             let known = mesh.ownership().predecessor?;
             known.pattern(self.table()?, self.chain.base?.hook, &self.words())
         };
-        // The mesh is searched for first: most foreign rules are in namespaces without it.
+        // Checks for the mesh first, as most foreign rules are in namespaces without it.
         let Some(pattern) = led_to().next().and_then(|_| pattern()) else { return false };
         match pattern.proof {
             Proof::Form => true,
@@ -183,7 +183,7 @@ impl<'a> OwnedView<'a> {
         Some(RuleContext { owned: self, chain, rule, summary, role, to })
     }
 
-    /// A mesh's rule with an effect, recognized. Packets reach the first `reach` rules of its chain.
+    /// Recognizes a mesh's rule with an effect. Packets reach the first `reach` rules of its chain.
     fn recognized(&self, at: At, reach: usize) -> Option<RecognizedRule<'a>> {
         let chain = &self.view.chains()[at.chain];
         let rule = &chain.rules[at.rule];
@@ -196,7 +196,7 @@ impl<'a> OwnedView<'a> {
             }
             None => RuleReason::of_comment(&rule.comment),
         };
-        // LOG, NFLOG and rules without a target have no effect. A rule that states its reason is recognized in any case.
+        // LOG, NFLOG and rules without a target have no effect. A rule that states its reason is always recognized.
         if stated.is_none() && rule.action.surely_continues() {
             return None;
         }
@@ -223,7 +223,7 @@ impl<'a> OwnedView<'a> {
     }
 }
 
-/// The mesh that owns a chain with all its rules: by its nf_tables table, or, except for base chains, by its name.
+/// Mesh that owns a chain with all its rules: by the nf_tables table or, except for base chains, by the chain's name.
 fn owner(chain_rules: &ViewChain, names: &HashSet<(&str, &str)>) -> Option<Mesh> {
     let by_table = |mesh: &Mesh| {
         let owner = mesh.ownership();
@@ -265,7 +265,7 @@ fn reason_by_form(mesh: Mesh, context: &RuleContext<'_>) -> Option<RuleReason> {
     meanings(context).iter().find_map(of_meaning).copied()
 }
 
-/// Possible meanings by chain, conditions and target, the most special first: a mesh has reasons for some of them.
+/// Possible meanings by chain, conditions and target, most specific first; a mesh has reasons for some of them.
 fn meanings(context: &RuleContext<'_>) -> &'static [Meaning] {
     match (context.table(), context.role) {
         (Some(Table::Raw), _) => &[Meaning::DnsZone, Meaning::Dns],
@@ -273,7 +273,7 @@ fn meanings(context: &RuleContext<'_>) -> &'static [Meaning] {
             Role::Base(hook) => base(context, hook),
             Role::Inbound => inbound(context),
             Role::Outbound => outbound(context),
-            // Istio 1.8 and 1.9 branch on TCP DNS there.
+            // Istio 1.8 and 1.9 handle TCP DNS here.
             Role::ToOutboundListener if context.summary.ports().is_some() => &[Meaning::Dns],
             Role::ToOutboundListener => &[Meaning::ToOutboundListener],
             Role::ToInboundListener => &[Meaning::ToInboundListener],
@@ -370,10 +370,10 @@ fn base(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
         (None, action) if action.captures() && summary.values(Field::InInterface).is_some() => {
             if summary.udp { &[Meaning::VirtualMachineDns] } else { &[Meaning::VirtualMachine] }
         }
-        // Istio 1.7 to 1.9 had no chain for DNS, and rewrote the source of the replies.
+        // Istio 1.7 to 1.9 had no DNS chain, and rewrote the replies' source.
         (None, action) if action.captures() || matches!(action, Action::Source(_)) => &[Meaning::Dns],
         (None, action) if action.passes() => base_exclusion(context, hook),
-        // A chain of Docker answers it.
+        // Docker's chain answers the query.
         (None, _) if rule.leads_to.is_some() && is_one(owner) => &[Meaning::ProxyDns],
         _ => &[],
     }
@@ -381,7 +381,7 @@ fn base(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
 
 fn base_exclusion(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
     let RuleContext { rule, summary, .. } = *context;
-    // A user's ports are a list; the port of DNS is a single one.
+    // A user's ports are a list; DNS is a single port.
     let is_list = |one: &ListedCondition| matches!(one, ListedCondition::Known(Match::DestinationPorts(_)));
     let interfaces = summary.values(Field::InInterface).or_else(|| summary.values(Field::OutInterface));
     match (owner_condition(summary), interfaces) {
@@ -403,7 +403,7 @@ fn base_exclusion(context: &RuleContext<'_>, hook: Hook) -> &'static [Meaning] {
 pub struct RuleSummary {
     conditions: Vec<Condition>,
     pub udp: bool,
-    /// True with conditions that lists do not name: the connection's state, a mark, or an unknown one.
+    /// True if there are other conditions: connection state, a mark, or an unknown one.
     pub more: bool,
     pub comment: Option<String>,
 }
@@ -428,7 +428,7 @@ impl RuleSummary {
         summary
     }
 
-    /// Condition on a field, of any family or mask.
+    /// Condition on a field, for any family or mask.
     pub fn values(&self, field: Field) -> Option<&Condition> {
         self.conditions.iter().find(|one| discriminant(&one.field) == discriminant(&field))
     }
@@ -451,7 +451,7 @@ impl RuleSummary {
         let udp = Intervals::one(protocol_number(Protocol::Udp).into());
         self.udp |= *field == Field::Protocol && !negated && values.meets(&udp);
         let held = |one: &&mut Condition| discriminant(&one.field) == discriminant(field);
-        // Several owners in a rule are separate conditions; the policy only ever excludes several.
+        // A rule may have several owner conditions; the policy only ever negates them.
         match self.conditions.iter_mut().find(held) {
             Some(held) if held.negated == *negated => held.values.union(values),
             Some(held) => *held = condition,

@@ -1,5 +1,5 @@
-//! Registry of the meshes: resolves a mesh's name to its folder, and the record of settings stored with rules. Other code uses a
-//! [`CapturePolicy`] without a mesh's name.
+//! Registry of meshes: maps a mesh's name to its folder, and reads and writes the settings stored with rules. Other code uses a
+//! [`CapturePolicy`] without naming a mesh.
 
 use crate::facts::{ConfigKeys, Ipv6Advice, ListItem, ProxyProgram};
 use crate::limit::{Caution, Limit};
@@ -15,30 +15,30 @@ use std::ops::Deref;
 
 pub struct MeshEntry {
     pub settings: &'static [SettingRow],
-    /// Its injector's defaults for a pod's settings, each unless one of the listed settings is given.
+    /// The injector's defaults; each applies unless one of the listed settings is given.
     pub injector_defaults: &'static [(Setting, &'static str, &'static [Setting])],
-    /// `None` for the default mesh: all other pods are its own.
+    /// `None` for the default mesh, which owns all other pods.
     pub(crate) pods: Option<&'static Form>,
     pub(crate) annotations: KnownAnnotations,
     pub proxy_program: ProxyProgram,
     pub reasons: &'static [RuleReason],
-    /// Chains of iptables that its rules lead to, in capitals, each with its role.
+    /// iptables chains that the mesh's rules lead to, in capitals, with roles.
     pub chains: &'static [(&'static str, Role)],
     pub keys: ConfigKeys,
-    /// Advice if IPv6 is not captured, where it differs from that of [`ConfigKeys::ipv6`].
+    /// Advice if IPv6 is not captured, unless [`ConfigKeys::ipv6`] applies.
     pub(crate) without_ipv6: Option<fn(&Raw, bool) -> Ipv6Advice>,
     pub limits: &'static [Limit],
     pub cautions: &'static [Caution],
-    /// Remedy if the rules capture only the other family, and the pod has addresses of this one, too.
+    /// Remedy if the rules capture only the other family, but the pod has addresses of this one.
     pub remedy_of_gap: ByFamily<&'static str>,
     pub(crate) recognition: Recognition,
 }
 
-/// `v4_always!("mesh", "--flag for IPv6")`: remedy of each family's gap in a mesh that always captures IPv4.
+/// `v4_always!("mesh", "--flag for IPv6")`: remedy for each family's gap in a mesh that always captures IPv4.
 macro_rules! v4_always {
     ($mesh:literal, $option:literal) => {
         ::rules::ByFamily {
-            v4: concat!("set the rules again: those of ", $mesh, " always capture IPv4"),
+            v4: concat!("set the rules again: ", $mesh, " always captures IPv4"),
             v6: concat!("set the rules with ", $option),
         }
     };
@@ -46,13 +46,13 @@ macro_rules! v4_always {
 
 pub(crate) use v4_always;
 
-/// Recognition, beyond their form, of rules without a stored reason: of iptables, the predecessor and its native mode.
+/// Recognition of rules without a stored reason, where form alone is not enough.
 pub(crate) struct Recognition {
     /// Reason of a rule by its comment, or by a form with another meaning in this mesh.
     pub(crate) special: fn(&RuleContext<'_>) -> Option<RuleReason>,
-    /// The one of the reason's settings that made this rule.
+    /// The reason's setting that made this rule.
     pub(crate) setting: fn(RuleReason, &RuleContext<'_>) -> Option<Setting>,
-    /// Corrects the reasons of rules with knowledge of all of them.
+    /// Corrects the rules' reasons, given all rules.
     pub(crate) refine: fn(&mut [RecognizedRule<'_>]),
 }
 
@@ -157,7 +157,7 @@ pub fn of(reader: &mut SettingReader<'_>) -> Mesh {
     reader.raw.mesh()
 }
 
-/// Refuses unsupported settings. Annotations are written for the mesh's own programs too, so they have no effect here.
+/// Refuses unsupported settings. In annotations, which the mesh's own programs read too, they only get a warning.
 fn refuse(reader: &mut SettingReader<'_>, mesh: Mesh) {
     for row in mesh.settings() {
         let Some([why, remedy]) = row.refused else { continue };
@@ -180,7 +180,7 @@ pub struct Resolved {
     pub warnings: Vec<String>,
 }
 
-/// Reads only the settings of capture. Problems found `before` come first.
+/// Reads only capture settings. Problems found `before` come first.
 pub fn resolve(raw: &Raw, host: &dyn Host, before: Vec<InputProblem>) -> Result<Resolved, Problems> {
     resolve_as(raw, host, before, false)
 }
@@ -203,7 +203,7 @@ pub fn made(version: &str, command: &str, settings: String, at: &str) -> Made {
     Made { version: version.to_owned(), command: command.to_owned(), at, settings }
 }
 
-/// Settings of capture as flags in shell syntax, with one-letter flags where possible: space is limited.
+/// Capture settings as flags in shell syntax, with one-letter flags where possible, as space is limited.
 pub fn settings_text(raw: &Raw) -> String {
     let intended = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
     let capture = intended.map(|(setting, given)| (setting.row(), given.value.trim()));
@@ -226,7 +226,7 @@ pub fn quoted(value: &str) -> String {
     }
 }
 
-/// Parses a record by [`settings_text`]; `None` for other text, or the record of a version with other settings.
+/// Parses a record by [`settings_text`]; `None` for other text, or a record from a version with other settings.
 pub fn parse_settings_text(mesh: Mesh, note: &str) -> Option<Raw> {
     let rows: Vec<&'static SettingRow> =
         settings::of(mesh).filter(|row| row.topic == Topic::Capture).collect();

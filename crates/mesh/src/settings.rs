@@ -35,7 +35,7 @@ impl fmt::Debug for Setting {
     }
 }
 
-/// Settings of a call for a mesh, in the order of `--help`.
+/// Settings of a call for a mesh, in `--help` order.
 pub fn of(mesh: Mesh) -> impl Iterator<Item = &'static SettingRow> + Clone {
     let (first, others) = TABLE.split_at(TABLE.partition_point(|row| row.topic == Topic::Capture));
     first.iter().chain(mesh.settings()).chain(others)
@@ -62,7 +62,7 @@ pub enum Topic {
     Logging,
     /// Accepted so that old manifests keep working.
     Compatibility,
-    /// Settings that only the replaced program of a drop-in has.
+    /// Settings that exist only in the replaced program.
     DropIn,
     Packet,
     Diff,
@@ -72,11 +72,11 @@ pub enum Topic {
     Status,
     Trace,
     Sandbox,
-    /// Options of `cni install` and of `cni uninstall`.
+    /// Options of `cni install` and `cni uninstall`.
     Install,
     Repair,
     AmbientHost,
-    /// Options of `completions` and of `man`.
+    /// Options of `completions` and `man`.
     Generate,
 }
 
@@ -88,7 +88,7 @@ impl Topic {
             Self::Capture => "Capture",
             Self::Operation => "Operation",
             Self::Manifest => "Manifest",
-            Self::Facts => "Facts of the host",
+            Self::Facts => "Host facts",
             Self::Validation => "Validation",
             Self::Logging => "Logging",
             Self::DropIn => "Flags of the replaced program",
@@ -108,12 +108,12 @@ pub struct SettingRow {
     pub setting: Setting,
     pub long: &'static str,
     pub short: Option<char>,
-    /// The first that is set counts.
+    /// The first one set wins.
     pub variables: &'static [&'static str],
-    /// The mesh's annotations with the same meaning; the first that a pod has counts.
+    /// The mesh's annotations with the same meaning; the first one present wins.
     pub annotations: &'static [&'static str],
     pub file_key: Option<&'static str>,
-    /// Separator that joins the values of a repeated flag; `None` if the last one counts.
+    /// Separator that joins the values of a repeated flag; `None` if the last one wins.
     pub separator: Option<&'static str>,
     pub example: Option<&'static str>,
     pub values: &'static [&'static str],
@@ -132,7 +132,7 @@ impl SettingRow {
         if self.long.is_empty() { self.variables[0] } else { self.long }
     }
 
-    /// Name on the command line: `--flag`, or its variable if it has no flag.
+    /// Name on the command line: `--flag`, or the variable if there is no flag.
     pub fn option(&self) -> String {
         match self.long {
             "" => self.variables[0].to_owned(),
@@ -155,7 +155,7 @@ impl SettingRow {
         }
     }
 
-    /// Name in annotations and network configurations: the flag's, or else the variable's. Only settings of a pod have one.
+    /// Name in annotations and network configurations: the flag's, or else the variable's. Only a pod's settings have one.
     pub fn key(&self) -> Option<String> {
         let of_pod = self.topic == Topic::Capture && self.setting != Setting::EnvoyUser;
         let of_pod = of_pod || self.setting == Setting::DnsServers;
@@ -174,11 +174,11 @@ pub fn alternatives(words: &[&str]) -> String {
     }
 }
 
-/// Most similar name, by the measure and threshold of clap for commands.
+/// Most similar name, by clap's measure and threshold for commands.
 pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const ALIKE: f64 = 0.7;
     let names: Vec<&str> = names.collect();
-    // A name that lacks only its beginning wins over more similar ones: `inbound-ports` of `istio-inbound-ports`.
+    // A name that ends in the misspelt one wins over similar names: `istio-inbound-ports` for `inbound-ports`.
     let is_end = |name: &&str| name.strip_suffix(misspelt).is_some_and(|start| start.ends_with('-'));
     let mut longer = names.iter().copied().filter(is_end).filter(|_| misspelt.contains('-'));
     if let (Some(only), None) = (longer.next(), longer.next()) {
@@ -189,7 +189,7 @@ pub fn nearest<'a>(misspelt: &str, names: impl Iterator<Item = &'a str>) -> Opti
     best.map(|(_, name)| name)
 }
 
-/// Likely intended value of a misspelt one: few letters differ, or only their case. Another digit is another value.
+/// Likely intended value: few letters differ, or only their case. A different digit makes a different value.
 pub fn nearest_value<'a>(desired: &str, values: &[&'a str]) -> Option<&'a str> {
     let typos = |value: &str| strsim::osa_distance(&desired.to_lowercase(), &value.to_lowercase());
     let limit = if desired.chars().count() < 6 { 1 } else { 2 };
@@ -214,7 +214,7 @@ impl Setting {
         }
     }
 
-    /// True if a query with this flag is about the flags' rules instead of the existing ones.
+    /// True if this flag makes a query use the flags' rules instead of the existing rules.
     pub fn describes_rules(self) -> bool {
         self.row().topic == Topic::Capture && self.mesh().is_some()
     }
@@ -224,7 +224,7 @@ impl Setting {
     }
 }
 
-/// Features that do not distinguish flags: the syntax of lists, and the omission of a direction.
+/// Features that do not distinguish flags: list syntax, and omitting a direction.
 const COARSE_FEATURES: [Feature; 2] = [Feature::Ranges, Feature::Directions];
 
 pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
@@ -240,7 +240,7 @@ pub fn counterparts(setting: Setting, mesh: Mesh) -> Vec<String> {
     found
 }
 
-/// Remark about a flag of other meshes only, by its name with the dashes; `None` if no mesh has it.
+/// Remark about a flag (with its dashes) that only other meshes have; `None` if none does.
 pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
     let named = |other: &Mesh| other.settings().iter().find(|row| row.is_written(name));
     let of = |other: &Mesh| Some((*other, named(other)?.setting));
@@ -260,9 +260,9 @@ pub(crate) fn foreign(name: &str, mesh: Mesh) -> Option<String> {
 }
 
 /// `settings! { TYPE of TABLE; TOPIC { NAME: "long" 'short' ["VARIABLE"] KIND, "help"; .. } .. }`; `_` for no short form.
-/// Optional after the variables: `@ ["annotation"]`, a pod's annotations with the same meaning, of which the first present one
-/// counts; `key "path"` in configuration files; `joined ","` for a flag that may be repeated, whose values are joined to a list;
-/// `example "value"`; `of [..]`, all values if they are few; `features [..]` of `docs/meshes.md` that the setting covers;
+/// Optional after the variables: `@ ["annotation"]`, a pod's annotations with the same meaning, the first present one winning;
+/// `key "path"` in configuration files; `joined ","` for a repeatable flag, whose values form a list; `example "value"`;
+/// `of [..]`, all values if they are few; `features [..]` of `docs/meshes.md` that the setting covers;
 /// `refused ["why", "remedy"]` for an unsupported setting.
 macro_rules! settings {
     (
@@ -273,7 +273,7 @@ macro_rules! settings {
             $($($setting,)*)*
         }
 
-        #[expect(non_upper_case_globals, reason = "they stand for the variants of an enum, and are matched as such")]
+        #[expect(non_upper_case_globals, reason = "they act as enum variants, and are matched as such")]
         impl $holder {
             $($(#[doc = $help] pub const $setting: $crate::settings::Setting =
                 $crate::settings::Setting::at($table, SettingIndex::$setting as u16);)*)*
@@ -329,7 +329,7 @@ mod tests {
             ("", formats, None),
             ("ipv6", families, None),
             ("ipv4x", families, Some("ipv4")),
-            // In short words one letter may differ, in those of six and more two.
+            // In short words, one letter may differ; from six letters on, two.
             ("jxxn", formats, None),
             ("tpxxxy", modes, Some("TPROXY")),
             ("txxxxy", modes, None),
@@ -353,7 +353,7 @@ mod tests {
         for row in all() {
             let name = row.name();
             assert_eq!(row.setting.row().name(), name);
-            // Common settings have no feature of one mesh.
+            // Common settings have no mesh feature.
             let is_of_one = row.setting.mesh().is_some() && row.topic == Topic::Capture;
             assert_eq!(!row.features.is_empty(), is_of_one, "{name}");
             assert_eq!(row.example.is_some(), row.kind != SettingKind::Switch, "{name}");
@@ -373,7 +373,7 @@ mod tests {
     fn capture_settings_describe_rules() {
         let describing = [Setting::InboundPorts, Setting::ProxyUid, crate::kuma::Kuma::Vnet];
         assert!(describing.into_iter().all(Setting::describes_rules));
-        // Of the mesh, but not of capture; of capture, but of every mesh; of neither.
+        // Not about capture; not of one mesh; neither.
         let others = [crate::kuma::Kuma::DryRun, Setting::Mesh, Setting::PodIps];
         assert!(!others.into_iter().any(Setting::describes_rules));
     }

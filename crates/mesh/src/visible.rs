@@ -1,4 +1,4 @@
-//! Escapes untrusted strings for output: names, labels and values may hold any characters.
+//! Escapes untrusted strings for output: names, labels and values may contain any characters.
 
 /// Ranges of format characters (category Cf of Unicode 16), such as direction changes, and line separators.
 const FORMAT: [u32; 40] = [

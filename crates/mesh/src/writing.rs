@@ -1,4 +1,4 @@
-//! Writing of a policy's rules: short names for chains, matches and targets, and the writer that keeps their order.
+//! Writes a policy's rules: short names for chains, matches and targets, and the writer that keeps the rules' order.
 
 use crate::facts::{loopback, passthrough};
 use crate::reason::Cause;
@@ -21,7 +21,7 @@ enum WrittenChain {
     Own(&'static str),
 }
 
-/// Numbers count the rules that the policy inserts, without rules that log hits.
+/// Numbers count the rules that the policy inserts, except rules that log hits.
 #[derive(Clone, Copy)]
 enum Order {
     Last,
@@ -85,10 +85,10 @@ pub(crate) struct RuleWriter<'a, C> {
     pub(crate) config: &'a C,
     rules: RuleSet,
     inserted: BTreeMap<(Table, Chain), usize>,
-    /// Rules in base chains that it would not recognize get a comment.
+    /// Base chain rules that this owner would not recognize get a comment.
     owner: &'static Ownership,
     comments: Comments,
-    /// NFLOG group to which each rule reports its hits, if any.
+    /// NFLOG group for each rule's hits, if any.
     log_group: Option<u16>,
 }
 
@@ -166,7 +166,7 @@ impl<'a, C> RuleWriter<'a, C> {
 }
 
 /// `add_rules! { WRITER: TABLE CHAIN [MATCH, ..] => TARGET, CAUSE; .. }` adds rules in this order, which documentation follows.
-/// The cause may be followed by `for ITEM in ITEMS`, with a rule for each, and `if CONDITION`.
+/// The cause may be followed by `for ITEM in ITEMS`, for a rule per item, and `if CONDITION`.
 macro_rules! add_rules {
     ($writer:ident: $($table:ident $place:ident $(.$order:ident($($number:literal)?))? $matches:expr => $target:expr, $cause:expr
         $(, for $item:pat in $items:expr)? $(, if $condition:expr)?;)*) => {

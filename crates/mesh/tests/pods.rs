@@ -1,5 +1,5 @@
-//! Pods as a source of configuration: every manifest of the repository's `tests/support/pods` against `pods/shared.txt`, every
-//! one of `pods/own.txt` against the section after it, and every row of the table of annotations.
+//! Pods as a source of configuration: every manifest in the repository's `tests/support/pods` against `pods/shared.txt`, every
+//! one in `pods/own.txt` against the section after it, and every row of the annotation table.
 //!
 //! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` updates both files.
 
@@ -72,7 +72,7 @@ const ADDRESS: (Setting, &str) = (Setting::PodIps, "10.1.2.3");
 #[test]
 fn manifests_are_read_as_in_their_sections() {
     let shared = manifests();
-    assert!(shared.len() >= 30, "manifests have got lost");
+    assert!(shared.len() >= 30, "manifests are missing");
     let found = shared.into_iter().map(|(name, text)| (name, report(&text)));
     testkit::sections::golden(format!("{ROOT}/tests/pods/shared.txt"), found);
 
@@ -111,7 +111,7 @@ fn pod_without_settings_has_the_tables_defaults() {
 
 #[test]
 fn every_annotation_is_its_flag() {
-    // Value of the annotation, of the flag, and a refused one with the faulty piece.
+    // The annotation's value, the flag's, and a refused value with the faulty part.
     let cases = [
         (Setting::InterceptionMode, "TPROXY", "TPROXY", "SOMETIMES", "SOMETIMES"),
         (Setting::ServiceCidr, "10.0.0.0/8,fd00::/8", "10.0.0.0/8,fd00::/8", "10.0.0.0/8,1.1.1.1", "1.1.1.1"),

@@ -41,7 +41,7 @@ fn refusals_have_a_remedy() {
         assert!(is_told, "{text:?}: {problems}");
     };
     check("a:\n\tb: 1\n", "line 2, column 2", "; indent with spaces instead of tabs");
-    check("a:\n  b: 1\n\tc: 2\n", "line 2, column 6", "; indent the lines after it with spaces");
+    check("a:\n  b: 1\n\tc: 2\n", "line 2, column 6", "; indent the following lines with spaces");
     check("a: [1, 2\nb: 3\n", "line 2, column 2", "and close each bracket");
     check("a: {b: 1\nc: 2\n", "line 2, column 2", "and close each bracket");
     check("a: [1,,2]\n", "line 1, column 7", "; put one comma between");

@@ -27,7 +27,7 @@ pub(crate) enum NodeCommand {
                       captured, and repairs, labels or deletes them."
     )]
     Repair(Box<Repair>),
-    /// Print a pod as the API server has it, for the plugin
+    /// Print a pod from the API server, for the plugin
     Pod(Lookup),
 }
 
@@ -60,29 +60,29 @@ pub(crate) struct Repair {
     /// What to do with a broken pod
     #[arg(long, value_name = "ACTION", value_enum, default_value_t = PodAction::Repair)]
     pub(crate) action: PodAction,
-    /// The node whose pods to repair
+    /// Node whose pods to repair
     #[arg(long, value_name = "NAME", env = "NODE_NAME", hide_env_values = true, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) node: String,
-    /// Kubeconfig for the API server [default: the service account of the pod]
+    /// Kubeconfig for the API server [default: the pod's service account]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) signature: FailureSignature,
-    /// The label of --action label
+    /// Label for --action label
     #[arg(long, value_name = "KEY=VALUE", default_value = "cni.istio.io/uninitialized=true", value_parser = label)]
     pub(crate) label: PodLabel,
-    /// The backend that sets the rules
+    /// Backend that sets the rules
     #[arg(long, value_name = "NAME", default_value = "nftables", value_parser = backend())]
     pub(crate) backend: Choice,
     /// Namespaces whose pods are not repaired
     #[arg(long = "exclude-namespaces", value_name = "NAMES", default_value = "kube-system", value_parser = names)]
     pub(crate) excluded_namespaces: NameList,
-    /// Pods to repair a minute, at most
+    /// Maximum pods to repair per minute
     #[arg(long, value_name = "NUMBER", default_value = "60", value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
     pub(crate) rate: usize,
     #[command(flatten)]
     pub(crate) places: NodePaths,
-    /// Time for which the API server should keep a watch open
+    /// How long the API server should keep a watch open
     #[arg(long, value_name = "SECONDS", default_value = "240", value_parser = seconds(1..=290))]
     pub(crate) watch_timeout: Duration,
     /// How long any other call may take
@@ -91,13 +91,13 @@ pub(crate) struct Repair {
     /// Serve /metrics, /healthz and /readyz at this address, such as 0.0.0.0:15014
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// How often to read all network namespaces of the node, for metrics and events of drift; 0 for never
+    /// How often to read all the node's network namespaces, for metrics and drift events; 0 for never
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds(0..=86_400))]
     pub(crate) status_interval: Duration,
-    /// Also label the metric of pods by namespace and pod
+    /// Also label the pods metric by namespace and pod
     #[arg(long)]
     pub(crate) metrics_per_pod: bool,
-    /// Level of the log, which is JSON on standard error
+    /// Level of the JSON log on standard error
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level())]
     pub(crate) log_level: LevelFilter,
 }
@@ -167,7 +167,7 @@ pub(crate) fn names(text: &str) -> Result<NameList, String> {
 
 fn label(text: &str) -> Result<PodLabel, String> {
     let form = "expected KEY=VALUE, such as cni.istio.io/uninitialized=true: each at most 63 letters, digits, - _ and ., \
-                starting and ending with a letter or digit; the key may have a DNS name and a / before it";
+                starting and ending with a letter or digit; a DNS name and / may precede the key";
     let (key, value) = text.split_once('=').ok_or(form)?;
     match is_label_key(key) && (value.is_empty() || is_label_value(value)) {
         true => Ok(PodLabel { key: key.to_owned(), value: value.to_owned() }),

@@ -1,5 +1,5 @@
-//! Main loop: the API server's events of the node's pods go to the [`RepairQueue`], and due pods are handled one at a
-//! time. At intervals, all network namespaces are read for metrics, and for an event of each pod whose rules changed.
+//! Main loop: the API server's events about the node's pods go to the [`RepairQueue`], and due pods are handled one at a
+//! time. At intervals, all network namespaces are read for metrics, and for an event about each pod whose rules changed.
 
 use crate::arguments::{PodAction, Repair};
 use crate::metrics::NodeMetrics;
@@ -38,7 +38,7 @@ struct Controller<'a> {
     failures: u32,
 }
 
-/// Runs until `stop`, or without `--watch` until broken pods are repaired. Fails if one could not be, or the pods stay unknown.
+/// Runs until `stop`, or without `--watch` until broken pods are repaired. Fails if a repair failed, or the pods stay unknown.
 pub(crate) async fn run(
     settings: &Repair,
     metrics: &NodeMetrics,
@@ -49,7 +49,7 @@ pub(crate) async fn run(
     let client = access::client(settings.kubeconfig.as_deref(), timeout).await?;
     let repairer = Repairer::new(client.clone(), settings.clone());
     let seconds = u32::try_from(settings.watch_timeout.as_secs()).unwrap_or(u32::MAX);
-    // From the API server's cache, as hundreds of nodes list at once. The cache has no pages; a page size would bypass it.
+    // Read from the API server's cache: hundreds of nodes list at once. The cache has no pages; a page size would bypass it.
     let config = watcher::Config { page_size: None, ..watcher::Config::default() };
     let config = config.any_semantic().fields(&format!("spec.nodeName={}", settings.node)).timeout(seconds);
     let pods = Rc::new(RefCell::new(PodReferences::default()));
@@ -106,7 +106,7 @@ impl Controller<'_> {
             self.queue.retain(&uids.collect());
             (self.unlisted, self.failures) = (None, 0);
             self.metrics.lists.inc();
-            tracing::info!(broken = self.queue.len(), "the pods of the node are known");
+            tracing::info!(broken = self.queue.len(), "the node's pods are known");
         }
     }
 
@@ -173,7 +173,7 @@ fn reference(pod: &Pod) -> (PodName, ObjectReference) {
     (name, pod.object_ref(&()))
 }
 
-/// Pods whose drift has an event: the uid, as another pod may get the name, and the creation time of the rules, if known.
+/// Pods whose drift was reported: the uid, as another pod may get the name, and the creation time of the rules, if known.
 type ReportedDrifts = BTreeMap<PodName, (Option<String>, String)>;
 
 /// Reads the namespaces at intervals, only with `--watch` and `--action repair`: other actions need no view of the node.
@@ -221,13 +221,13 @@ async fn observe(
             }
             Err(error) => {
                 metrics.pods.clear();
-                tracing::warn!(%error, "the namespaces of the node can't be listed");
+                tracing::warn!(%error, "the node's namespaces can't be listed");
             }
         }
     }
 }
 
-/// Publishes an event for each pod whose rules have drifted since the last look.
+/// Publishes an event for each pod whose rules have drifted since the last reading.
 async fn report_drift(
     publisher: &Publisher,
     pods: &RefCell<PodReferences>,
@@ -244,7 +244,7 @@ async fn report_drift(
         let changed = |held: &&diagnose::status::Record| held.changed_since;
         let made = row.held_by.iter().filter_map(|held| held.made.as_ref()).find(changed);
         let at = made.map(|made| made.at.clone()).unwrap_or_default();
-        // A pod that the API server does not list yet gets its event after a later look.
+        // A pod that the API server does not list yet gets its event after a later reading.
         let Some(reference) = pods.borrow().known().get(pod).cloned() else { continue };
         let drift = (reference.uid.clone(), at);
         if reported.get(pod) == Some(&drift) {

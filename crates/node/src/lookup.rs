@@ -1,4 +1,4 @@
-//! A pod as stored by the API server, for the plugin, which has no client. Each try reads the kubeconfig and its token again,
+//! A pod as stored by the API server, for the plugin, which has no client. Each try rereads the kubeconfig and its token,
 //! takes at most a part of the time limit, and is followed by a growing, partly random delay. A final answer ends the retries:
 //! the pod does not exist, or access is forbidden.
 

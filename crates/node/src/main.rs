@@ -1,4 +1,4 @@
-//! The node's program with all access to the API server. It uses the policy and the engine of the plugin, but is separate: an
+//! The node program that accesses the API server. It uses the plugin's policy and engine, but is separate: an
 //! asynchronous client and TLS are larger than the plugin itself.
 
 mod arguments;
@@ -71,7 +71,7 @@ fn print_pod(runtime: &Runtime, lookup: &Lookup) -> ExitCode {
 async fn run(repair: &Repair) -> Result<ExitCode, Box<dyn Error>> {
     let mut registry = Registry::default();
     let metrics = NodeMetrics::new(&mut registry);
-    let unlisted: Arc<str> = Arc::from("the pods of the node are not listed yet");
+    let unlisted: Arc<str> = Arc::from("the node's pods are not listed yet");
     if let Some(address) = repair.metrics {
         status::serve_pages("--metrics", address, registry, Arc::downgrade(&unlisted))?;
     }

@@ -29,8 +29,8 @@ impl NodeMetrics {
             seconds: registered(registry, "repair_seconds", "Duration of actions"),
             recovered: registered(registry, "recovered", "Broken pods that have recovered"),
             broken: registered(registry, "broken_pods", "Pods whose traffic is not captured"),
-            pods: registered(registry, "pods", "Pods by the state of their capture and their mesh"),
-            looks: registered(registry, "looks", "Readings of all network namespaces of the node"),
+            pods: registered(registry, "pods", "Pods by capture state and mesh"),
+            looks: registered(registry, "looks", "Readings of all the node's network namespaces"),
             look_seconds: registered(registry, "look_seconds", "Duration of readings"),
             lists: registered(registry, "lists", "Lists of all pods"),
             watch_errors: registered(registry, "watch_errors", "Interruptions of the watch"),
@@ -48,7 +48,7 @@ impl NodeMetrics {
         self.look_seconds.inc_by(took.as_secs_f64());
     }
 
-    /// Counts the node's pods by state, with `per_pod` in a series each.
+    /// Counts the node's pods by state; with `per_pod`, in one series each.
     pub(crate) fn count(&self, overview: &Overview, per_pod: bool) {
         self.pods.clear();
         for row in overview.namespaces.iter().filter(|row| row.is_sandbox) {

@@ -26,7 +26,7 @@ pub(crate) enum PodActionOutcome {
 pub(crate) enum PodActionFailure {
     #[error("cannot find the pod's network namespace: {0}")]
     Lost(#[from] PodSandboxError),
-    #[error("invalid settings of the pod:\n{0}")]
+    #[error("invalid pod settings:\n{0}")]
     Settings(Problems),
     #[error("the namespace {} can't be entered; CAP_SYS_ADMIN is required", .0.display())]
     Enter(PathBuf, #[source] io::Error),
@@ -49,7 +49,7 @@ const LOCK_WAIT: u32 = 10;
 pub(crate) fn repair(pod: &Pod, settings: &Repair) -> Result<PodActionOutcome, PodActionFailure> {
     let sandbox = sandbox::find(&settings.places, &pod.uid().unwrap_or_default(), &addresses(pod))?;
     let mut value = serde_json::to_value(pod).expect("a pod has text keys");
-    // Objects in a list of the API server have no kind.
+    // Objects in an API server's list have no kind.
     value["apiVersion"] = "v1".into();
     value["kind"] = "Pod".into();
     let object = KubernetesObject::of(value).iter().find_map(KubernetesObject::pod);

@@ -1,5 +1,5 @@
 //! The node's broken pods, with their tries and due times at a limited rate: injected pods whose validation failed because no
-//! rules capture their traffic. The validating container exits with a certain code, and is restarted with growing delays.
+//! rules capture their traffic. The validating container exits with a known code, and is restarted with growing delays.
 //! Istio's controller checks the same (`cni/pkg/repair/repaircontroller.go`, `matchesFilter`).
 
 use crate::arguments::{NameList, names};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// How broken pods differ from others.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailureSignature {
-    /// The containers that validate the rules
+    /// Containers that validate the rules
     #[arg(
         long = "validation-containers",
         value_name = "NAMES",
@@ -22,12 +22,12 @@ pub(crate) struct FailureSignature {
         value_parser = names
     )]
     pub(crate) containers: NameList,
-    /// How they exit where nothing captures
+    /// Exit code of a failed validation
     #[arg(long, value_name = "NUMBER", default_value = "126", value_parser = clap::value_parser!(i32).range(1..=255))]
     pub(crate) exit_code: i32,
 }
 
-/// One failure of a validation; a further one compares as unequal.
+/// One validation failure; a later one compares as unequal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValidationFailure {
     pub(crate) container: String,
@@ -48,7 +48,7 @@ pub(crate) fn validation_failure(pod: &Pod, signature: &FailureSignature) -> Opt
     let inits = status.init_container_statuses.iter().flatten();
     let containers = inits.chain(status.container_statuses.iter().flatten());
     containers.filter(|container| signature.containers.contains(&container.name)).find_map(|container| {
-        // The last termination counts; a container that has succeeded since has another exit code.
+        // Only the last termination matters; a container that has succeeded since has another exit code.
         let [now, before] = [&container.state, &container.last_state]
             .map(|state| state.as_ref().and_then(|state| state.terminated.as_ref()));
         let failed = now.or(before).filter(|failed| failed.exit_code == signature.exit_code)?;
@@ -74,7 +74,7 @@ fn is_injected(pod: &Pod) -> bool {
     )
 }
 
-/// Random delay of first calls, because many nodes see the same failure at the same time.
+/// Random delay before first calls, because many nodes see the same failure at the same time.
 const SPREAD: Duration = Duration::from_millis(200);
 /// Delay before the second try for a pod; `MAX_DELAY` limits later ones.
 const FIRST_DELAY: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Actions for a broken pod: setting its rules, labelling, or deletion.
+//! Actions for a broken pod: set its rules, label, or delete.
 
 use crate::arguments::{PodAction, PodLabel, Repair};
 use crate::repair::{PodActionFailure, PodActionOutcome, repair};
@@ -84,7 +84,7 @@ impl Repairer {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         if let Some(phase @ ("Failed" | "Succeeded")) = phase {
             return Ok(PodActionOutcome::Skipped(format!(
-                "its phase is {phase}, so that no container of it restarts"
+                "its phase is {phase}, so none of its containers restarts"
             )));
         }
         let (pod, settings) = (pod.clone(), self.settings.clone());
@@ -114,7 +114,7 @@ impl Repairer {
         self.call(api.delete(&name, &params), done).await
     }
 
-    /// Runs a call; a missing pod is not a failure. If another one has its name now, the watch reports that before the next try.
+    /// Runs a call; a missing pod is not a failure. If another pod has the name now, the watch reports that before the next try.
     async fn call<T>(
         &self,
         call: impl Future<Output = kube::Result<T>>,

@@ -1,7 +1,7 @@
-//! The search for a pod's network namespace from the node. All processes of a pod, its pause container's too, run in control
-//! groups named after the pod's uid (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). If the node sees none, as
-//! with virtual machines, the pod's addresses select a named namespace below `/run/netns`. The plugin's state is not used: the
-//! plugin was not called for such a pod.
+//! The search for a pod's network namespace from the node. All of a pod's processes, including its pause container's, run in
+//! control groups named after the pod's uid (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). If the node sees
+//! none, as with virtual machines, the pod's addresses select a named namespace below `/run/netns`. The plugin's state is not
+//! used: the plugin was not called for such a pod.
 
 use clap::Args;
 use sidecar_init::sys::inventory::{self, FoundNamespace};
@@ -117,7 +117,7 @@ mod tests {
             assert!(!names_another(line, uid, ""), "{line}");
             let other = "7c3e4f2a-0000-4d1c-9a55-1234567890ac";
             assert!(names_another(line, other, ""), "{line}");
-            assert!(!names_another(line, other, line), "the node is in it, too: {line}");
+            assert!(!names_another(line, other, line), "the node is in it too: {line}");
         }
         for line in [
             "0::/",

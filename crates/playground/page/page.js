@@ -1,10 +1,10 @@
 "use strict";
-// Shows the answers of the program, which decides what is valid and words every sentence.
+// Shows the answers of the program, which validates the input and words every sentence.
 
 const element = (id) => document.getElementById(id);
 const names = ["flags", "manifest", "packet", "flags_before", "manifest_before"];
 const fields = Object.fromEntries(names.map((name) => [name, element(name)]));
-// The flags of a packet that have a control of their own.
+// The packet flags that have separate controls.
 const choices = { "--sender": element("sender"), "--proto": element("protocol") };
 
 const USUAL = "-i '*' -b '*' -d 15090,15021,15020";
@@ -35,14 +35,14 @@ const EXAMPLES = [
   ["TPROXY", { flags: `-m TPROXY ${USUAL}`, packet: "8080" }, "The proxy sees the client’s address."],
   ["DNS", { flags: `${USUAL} --redirect-dns --dns-servers 10.96.0.10`, packet: "10.96.0.10:53 --proto udp" },
     "DNS queries go to the proxy’s agent."],
-  ["Linkerd", { flags: LINKERD, packet: "10.0.0.5:443" }, "What linkerd’s init container sets."],
+  ["Linkerd", { flags: LINKERD, packet: "10.0.0.5:443" }, "Rules of linkerd’s init container."],
   ["Kuma", { flags: "--mesh kuma --redirect-all-dns-traffic", packet: "10.96.0.10:53 --proto udp" },
-    "What kumactl sets for a pod."],
+    "Rules of kumactl for a pod."],
   ["Ambient mode", { flags: "--mesh ambient", packet: "8080" }, "Istio without sidecars: ztunnel."],
   ["A pod’s annotations", { manifest: POD, packet: "9090" }, "The manifest of an injected pod."],
 ];
 
-// The program: four names of WebAssembly, see src/interface.rs.
+// The program: four WebAssembly exports; see src/interface.rs.
 let program = null;
 let code = null;
 
@@ -55,7 +55,7 @@ async function load() {
   await restart();
 }
 
-// Where the page is hosted, the program is a file beside it.
+// A hosted page loads the program from a file beside it.
 async function fetched(source, integrity) {
   const response = await fetch(source, { integrity, credentials: "omit" });
   if (!response.ok) throw new Error(`${source}: ${response.status}`);
@@ -74,7 +74,7 @@ function ask(request) {
   return JSON.parse(new TextDecoder().decode(new Uint8Array(program.memory.buffer, program.response(), length)));
 }
 
-// The input: all of it in the history's state, and in the fragment of the address what the program lets a link hold.
+// The history's state holds the whole input; the address's fragment holds the parts that the program allows in links.
 function state() {
   const values = Object.fromEntries(names.map((name) => [name, fields[name].value]));
   if (values.packet.trim() !== "") {
@@ -97,7 +97,7 @@ function fill(values) {
   selectTab(fields.flags.value === "" && fields.manifest.value !== "" ? "manifest" : "flags");
 }
 
-// Flags of an example, which the reader has not typed, would override the manifest.
+// An example's flags, which the reader has not typed, would override the manifest.
 function yieldFlags({ target }) {
   const given = fields[target.id.replace("manifest", "flags")];
   const isExample = EXAMPLES.some(([, { flags }]) => flags === given.value);
@@ -122,7 +122,7 @@ function restore(values) {
   fill(values ?? linked);
 }
 
-// Configurations share a place; a mark on a tab shows that it is in use or has problems.
+// Configurations share a place; marked tabs are in use or have problems.
 const TABS = { flags: ["flags"], manifest: ["manifest"], before: ["flags_before", "manifest_before"] };
 
 function selectTab(selected) {
@@ -150,7 +150,7 @@ function markTabs(problems) {
   }
 }
 
-// Showing.
+// Display.
 function list(into, sentences) {
   into.replaceChildren(...sentences.map((sentence) => piece("li", "", sentence)));
 }
@@ -186,7 +186,7 @@ function showProblems(problems) {
   markTabs(problems);
 }
 
-// The word of the verdict is a badge, the rest a sentence beside it.
+// The verdict's word is a badge; the sentence is beside it.
 function showVerdict(into, { kind, word, sentence }) {
   into.className = `verdict is-${kind}`;
   into.replaceChildren(piece("span", "badge", word), piece("span", "unseen", ": "), piece("span", "sentence", sentence));
@@ -202,18 +202,18 @@ function askAbout(packet) {
   remember("pushState");
 }
 
-// Shows the packets that take a rule or an arrow; each can be asked about.
+// Shows the packets that match a rule or an arrow; a click asks about one.
 const MOST_TAKEN = 12;
 
 function showTaken(into, what, packets) {
   const asks = [...new Map(packets.map((packet) => [packet.ask, packet])).values()];
   const few = asks.slice(0, MOST_TAKEN).map(({ ask, kind }) => button(`packet ${kind}`, ask, () => askAbout(ask)));
   const more = asks.length > MOST_TAKEN ? ` and ${asks.length - MOST_TAKEN} more` : "";
-  const said = asks.length === 0 ? `No usual packet takes ${what}.` : `Packets that take ${what}:`;
+  const said = asks.length === 0 ? `No usual packet matches ${what}.` : `Packets that match ${what}:`;
   into.replaceChildren(piece("p", "", said), piece("div", "buttons", "", ...few, more));
 }
 
-// Over the picture, and as a list where it has no room.
+// Over the picture, and as a list in narrow windows.
 function showArrows(article, { width, height, rows }, packets, notes) {
   const canvas = article.querySelector(".canvas");
   for (const old of canvas.querySelectorAll("button")) old.remove();
@@ -249,7 +249,7 @@ function showFindings(article, findings) {
   article.querySelector(".findings").replaceChildren(...items);
 }
 
-// Changes a field as a remedy says. Back returns to what was there.
+// Changes a field as a remedy advises. Back restores the former input.
 function follow({ field, value }) {
   remember();
   fields[field].value = value;
@@ -261,7 +261,7 @@ function follow({ field, value }) {
 
 const isRule = (line) => /^-[AI] /.test(line);
 
-// Lines of rules are buttons, of which Tab reaches the first and arrows the others.
+// Rule lines are buttons: Tab reaches the first, and arrow keys the others.
 function showRules(article, text, packets) {
   const into = article.querySelector(".iptables");
   const matching = new Map();
@@ -298,7 +298,7 @@ function showPart(article, part) {
   const { verdict, packets, findings } = part;
   const title = part.title ?? `${MESHES[part.mesh]}: a pod with these flags`;
   const asked = verdict !== null;
-  // What has not changed stays as it is: what was shown of it, and where it was scrolled to.
+  // Unchanged parts keep their display and scroll position.
   const key = JSON.stringify(part);
   if (article.key === key) return;
   article.key = key;
@@ -337,7 +337,7 @@ function showPart(article, part) {
   }
 }
 
-// Copying and saving what a part shows.
+// Copies and saves a part's content.
 function save(name, url) {
   const link = document.createElement("a");
   Object.assign(link, { href: url, download: name });
@@ -389,12 +389,12 @@ function showParts(parts) {
   inSight.observe(first);
 }
 
-// What changes between two configurations.
+// The changes between two configurations.
 function showCompared(compared) {
   const shown = compared.map(({ title, changes, notes }) => {
-    // A note says what could not be compared.
-    const none = notes.length === 0 ? "No verdict changes" : "No change of a verdict was found";
-    const count = changes.length === 0 ? none : `The verdict changes for ${counted(changes.length, "kind")} of packets`;
+    // Notes report an incomplete comparison.
+    const none = notes.length === 0 ? "No verdict changes" : "No verdict change was found";
+    const count = changes.length === 0 ? none : counted(changes.length, "verdict change");
     const rows = changes.map((change) => {
       const { text, ask } = change;
       const cell = ask === null ? piece("span", "cell", text) : button("cell", text, () => askAbout(ask));
@@ -419,7 +419,7 @@ function showCompared(compared) {
   element("compared").replaceChildren(...shown);
 }
 
-// A screen reader hears the answer after a pause, and not at each letter.
+// A screen reader announces the answer after a pause, not at each letter.
 function announce(answer) {
   const problems = names.flatMap((name) => answer.problems[name] ?? []);
   const parts = answer.parts ?? [];
@@ -434,10 +434,10 @@ const PAUSE = 700;
 let cost = 0;
 let pending = 0;
 let pause = 0;
-// The configuration of what is shown.
+// The shown answer's configuration.
 let shownFor = null;
 
-// Where only the packet is wrong, the last answer stays until it is right again.
+// If only the packet is wrong, the last answer stays until it is corrected.
 function show(answer, { packet, ...others }) {
   const configuration = JSON.stringify(others);
   const waits = answer.parts === null || ("packet" in answer.problems && configuration === shownFor);
@@ -485,7 +485,7 @@ function update(typed = null) {
     showProblems(answer.problems);
     element("output").setAttribute("aria-busy", "false");
   };
-  // The beginning of something right is not wrong: problems of the field that is being typed into wait for a pause.
+  // Unfinished input is not wrong: problems of the field that is being typed into wait for a pause.
   const waits = typed !== null && typed === document.activeElement && typed.id in answer.problems;
   if (!waits) settle();
   pause = setTimeout(() => {
@@ -495,7 +495,7 @@ function update(typed = null) {
   }, waits ? PAUSE : 300);
 }
 
-// What takes long waits for the end of a word.
+// Slow answers wait until the reader stops typing.
 function changed(event) {
   clearTimeout(pending);
   clearTimeout(pause);
@@ -506,7 +506,7 @@ function changed(event) {
 }
 
 function copied(worked) {
-  const said = worked ? "Copied." : "Copy the address of this page instead.";
+  const said = worked ? "Copied." : "Copy this page’s address instead.";
   element("shared").textContent = element("announcement").textContent = said;
 }
 

@@ -1,4 +1,4 @@
-//! A request of the page and its answer.
+//! A page's request and its answer.
 
 use crate::compared::{PodChanges, compared};
 use crate::fields::{FieldProblems, PageField, PageRequest, prepare, subjects};
@@ -52,7 +52,7 @@ pub struct PodSection {
 pub struct PageVerdict {
     pub kind: VerdictKind,
     pub word: &'static str,
-    /// The packet's way and the reason; for a verdict that depends, the properties that decide it.
+    /// The packet's path and the reason; for a verdict that depends, the properties that decide it.
     pub sentence: String,
     /// The rule that decides; `None` if no rule does.
     pub decided: Option<String>,
@@ -120,7 +120,7 @@ fn part(request: &PageRequest, subject: &Subject, prepared: &Prepared) -> PodSec
     if packet.as_ref().is_some_and(|packet| !is_captured(packet)) {
         notes.push(capture.without_ipv6(&subject.raw, false).why.to_owned());
     }
-    // A pod that is skipped is not captured under any settings; the reason is shown.
+    // A skipped pod is not captured under any settings; the reason is shown.
     let mut findings = if subject.skip().is_some() { Vec::new() } else { lint(&subject.raw, capture, &[]) };
     findings.extend(of_subject(subject, capture));
     let mut findings = all(subject, warnings, findings);

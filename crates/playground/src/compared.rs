@@ -22,7 +22,7 @@ pub struct VerdictChange {
     pub ask: Option<String>,
 }
 
-/// Compares each pod with its namesake before the change, single pods whatever their names. Empty without an earlier one.
+/// Compares each pod with its earlier namesake, single pods regardless of names. Empty without an earlier configuration.
 pub(crate) fn compared(
     request: &PageRequest,
     after: &[(&Subject, &Prepared)],
@@ -53,10 +53,10 @@ pub(crate) fn compared(
     };
     let of_after = after.iter().map(|(subject, prepared)| match named(&before, &subject.title) {
         Some(at) => pair(subject.title.clone(), before[at], (subject, prepared)),
-        None => alone(subject, "it is not in the configuration before"),
+        None => alone(subject, "it is not in the earlier configuration"),
     });
     let gone = before.iter().filter(|(subject, _)| named(after, &subject.title).is_none());
-    let gone = gone.map(|(subject, _)| alone(subject, "it is only in the configuration before"));
+    let gone = gone.map(|(subject, _)| alone(subject, "it is only in the earlier configuration"));
     Ok(of_after.chain(gone).collect())
 }
 

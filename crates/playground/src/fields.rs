@@ -25,7 +25,7 @@ pub(crate) fn prepare(subject: &Subject, asks: bool) -> Result<Prepared, Problem
     Prepared::of(subject, ApplicationUser::all(subject.applications()).first(), asks)
 }
 
-/// Pods of a manifest, or the configuration of the flags if it is empty.
+/// Pods of a manifest; if it is empty, the flags' configuration.
 pub(crate) fn subjects(raw: &Raw, manifest: &str) -> Result<Vec<Subject>, Problems> {
     match manifest.trim().is_empty() {
         true => Ok(vec![Subject::of_flags(raw.clone(), Vec::new(), RemoteHost::host)]),
@@ -44,7 +44,7 @@ pub(crate) enum PageField {
 }
 
 impl PageField {
-    /// The corresponding field of the configuration before a change.
+    /// The corresponding field of the earlier configuration.
     fn before(self) -> Self {
         match self {
             Self::Manifest | Self::ManifestBefore => Self::ManifestBefore,
@@ -53,7 +53,7 @@ impl PageField {
     }
 }
 
-/// Problems by the field that corrects them; fields without problems are absent.
+/// Problems by the field to correct; fields without problems are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FieldProblems(BTreeMap<PageField, Vec<String>>);
 
@@ -74,7 +74,7 @@ impl FieldProblems {
         }
     }
 
-    /// True if the flags and the manifest have no problems, so that rules can be rendered.
+    /// True if the flags and the manifest have no problems, so rules can be rendered.
     pub(crate) fn has_valid_settings(&self) -> bool {
         self.of(PageField::Flags).is_empty() && self.of(PageField::Manifest).is_empty()
     }

@@ -1,4 +1,4 @@
-//! Findings with a fix: the new text of a field, in which the meaning of the rest is kept.
+//! Findings with a fix: a field's new text, which keeps the meaning of the rest.
 
 use crate::fields::{MANIFEST, PageRequest, subjects};
 use crate::words::{flags, is_program, split_words, variable};
@@ -127,7 +127,7 @@ fn in_flags(text: &str, mesh: Mesh, Edit { flag, value }: &Edit) -> Option<Strin
                 return None;
             }
         }
-        // The first of the setting's variables counts, and the last word that sets it.
+        // The setting's first variable wins; of the words that set it, the last.
         Some(value) if !found => {
             let last = |name: &str| edited.iter().rposition(|word| sets(word, name));
             let (name, at) = row.variables.iter().find_map(|name| Some((name, last(name)?)))?;
@@ -155,7 +155,7 @@ enum AnnotationChange<'a> {
     Removed,
 }
 
-/// Manifest after a change of an annotation; `None` unless exactly one line starts with its name and holds its whole value.
+/// Manifest after an annotation change; `None` unless exactly one line starts with its name and holds its whole value.
 fn in_manifest(text: &str, name: &str, change: AnnotationChange<'_>) -> Option<String> {
     let keys = [format!("{name}:"), format!("\"{name}\":"), format!("'{name}':")];
     let value_of = |line: &str| {

@@ -29,7 +29,7 @@ extern "C" fn request(bytes: usize) -> *mut u8 {
 extern "C" fn answer() -> usize {
     let answered = REQUEST.with_borrow(|request| match serde_json::from_slice::<PageRequest>(request) {
         Ok(request) => serde_json::to_vec(&crate::answer(&request)),
-        // Only a defect of the page causes an invalid request; the page shows the error.
+        // Only a defect in the page causes an invalid request; the page shows the error.
         Err(error) => serde_json::to_vec(&serde_json::json!({ "defect": error.to_string() })),
     });
     let answered = answered.expect("the answer has string keys and finite numbers");

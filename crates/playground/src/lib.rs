@@ -1,5 +1,5 @@
-//! Front end for a web page, without a kernel: the words of a call, a pod's manifest and a packet go in, the answer comes out. The
-//! policy crate reads the settings and answers, so that the page shows the binary's output.
+//! Front end for a web page, without a kernel: takes the words of a call, a pod's manifest and a packet, and returns the answer.
+//! The binary's own crates read the settings and answer, so the page shows the same output.
 
 mod answer;
 mod compared;

@@ -47,7 +47,7 @@ pub(crate) fn link(request: &PageRequest) -> Link {
         ("the flags", &flags),
         ("the manifest", &manifest),
         ("the packet", &request.packet),
-        ("the configuration before", &before),
+        ("the earlier configuration", &before),
     ];
     let held: Vec<&str> =
         given.iter().filter(|(_, text)| !text.trim().is_empty()).map(|(name, _)| *name).collect();
@@ -81,7 +81,7 @@ fn flags(text: &str, omitted: &mut Omitted) -> Result<String, &'static str> {
     Ok(if kept.len() == words.len() { text.to_owned() } else { joined(&kept) })
 }
 
-/// A manifest, unchanged if all of it is kept; otherwise written again.
+/// A manifest, unchanged if all of it is kept; otherwise rewritten.
 fn manifest(text: &str, omitted: &mut Omitted) -> Result<String, &'static str> {
     let given = values(MANIFEST, text).map_err(|_| "the manifest, which is neither YAML nor JSON")?;
     let mut kept = given.clone();

@@ -1,5 +1,5 @@
 //! Parses the words of a call, as pasted from a terminal or a manifest, into settings. Variables, the program and its command may
-//! precede the flags, as in a shell. Flags about a run have no effect.
+//! precede the flags, as in a shell. Run-related flags have no effect.
 
 use crate::fields::{PageField, is_of_packet};
 use mesh::settings::{self, Setting, SettingRow, Topic};
@@ -21,7 +21,7 @@ pub(crate) struct FieldSettings {
 }
 
 impl FieldSettings {
-    /// Reads the words of fields; later fields take precedence. The mesh named in any of them applies to the flags of all.
+    /// Reads the words of fields; later fields take precedence. A mesh named in any field applies to all fields' flags.
     pub(crate) fn read(fields: &[(PageField, &str)]) -> Self {
         let mut input = Self::default();
         let mut split = Vec::new();
@@ -29,7 +29,7 @@ impl FieldSettings {
             match split_words(text) {
                 Some(words) => split.push((*field, words)),
                 None => {
-                    let text = "ends within a quote, or after a backslash; close it";
+                    let text = "ends within a quote or after a backslash";
                     input.problems.push((*field, InputProblem::of("input", text)));
                 }
             }
@@ -76,7 +76,7 @@ impl FieldSettings {
         }
     }
 
-    /// Without variables of capture beside a manifest: they would be another pod's.
+    /// Without capture variables beside a manifest: they would belong to another pod.
     pub(crate) fn raw(&self, has_manifest: bool) -> Raw {
         let variable = |name: &str| {
             let found = self.variables.iter().rev().find(|(given, _)| given == name);
@@ -120,7 +120,7 @@ pub(crate) fn split_words(text: &str) -> Option<Vec<String>> {
     shlex::split(&text.replace("\\\r\n", "").replace("\\\n", ""))
 }
 
-/// True for settings of a program's run rather than of capture.
+/// True for settings that affect the program's run, not capture.
 fn is_without_effect(row: &SettingRow) -> bool {
     match row.topic {
         Topic::Capture | Topic::Packet => false,
@@ -129,7 +129,7 @@ fn is_without_effect(row: &SettingRow) -> bool {
     }
 }
 
-/// Flags of a field: those of a mesh's run and those of the packet.
+/// Flags of a field: a mesh's run flags and the packet flags.
 pub(crate) fn flags(mesh: Mesh) -> Flags {
     let is_of_run = |row: &&SettingRow| !row.topic.is_of_one_command() && row.topic != Topic::DropIn;
     Flags::of(settings::of(mesh).filter(|row| is_of_packet(row) || is_of_run(row)))

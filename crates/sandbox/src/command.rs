@@ -1,4 +1,4 @@
-//! Command in the sandbox, run as if directly under the caller, with its streams, its signals and its exit code.
+//! Runs a command in the sandbox as if directly under the caller, with the same streams, signals and exit code.
 
 use super::options::{Frontend, SandboxFailure};
 use super::users::{ProcessIdentity, assume};
@@ -29,12 +29,12 @@ pub(super) fn run(
             Ok(()) => Command::new(program).args(arguments).exec(),
             Err(error) => error,
         };
-        // An inaccessible folder of PATH hides that no other folder has the program.
+        // An inaccessible folder in PATH hides that no other folder has the program.
         let name = program.to_string_lossy();
         let is_lost = error.kind() == io::ErrorKind::PermissionDenied && !name.contains('/');
         let error = match is_lost && exec::find(&name).is_none() {
             true => {
-                let text = format!("no program of this name that user {} can start is on PATH", identity.0);
+                let text = format!("PATH has no program of this name that user {} can start", identity.0);
                 io::Error::new(io::ErrorKind::NotFound, text)
             }
             false => error,

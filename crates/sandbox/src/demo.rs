@@ -17,7 +17,7 @@ use std::{os::fd::AsFd, thread, time::Duration};
 use sys::fork::fork;
 use sys::{dial, namespace::OpenNamespace};
 
-const SHARED: &str = "Only one user is available here, so the rules can't distinguish the proxy from the application by its user. The \
+const SHARED: &str = "Only one user is available here, so the rules can't distinguish the proxy from the application by user. The \
     proxy makes its own calls from outside the pod instead, and DNS queries are not captured. For the full \
     demo, run this as root, or with newuidmap and entries in /etc/subuid and /etc/subgid.";
 
@@ -124,7 +124,7 @@ impl Demo<'_> {
             "",
             &format!(
                 "The proxy listens at port {out} for outbound and at port {back} for inbound connections. Below are real \
-                 connections: the caller and its destination, the log of the proxy, the answer, and the reason from the rules."
+                 connections: the caller and its destination, the proxy's log, the answer, and the rules' reason."
             ),
         );
         if self.users.shared {
@@ -231,7 +231,7 @@ fn hello(to: SocketAddr, mark: Option<u32>) -> io::Result<String> {
     stream.read_to_string(&mut answer)?;
     match answer.split_once("\r\n\r\n") {
         Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.trim_end().to_owned()),
-        _ => Err(io::Error::other("the answer is not from a server of the sandbox")),
+        _ => Err(io::Error::other("the answer is not from a sandbox server")),
     }
 }
 
@@ -251,7 +251,7 @@ fn resolve(server: SocketAddr, name: &str) -> io::Result<String> {
     let length = socket.recv(&mut answer)?;
     match answer[..length] {
         [0x51, 0xca, .., a, b, c, d] if length > query.len() => Ok(format!("{name} is {a}.{b}.{c}.{d}")),
-        _ => Err(io::Error::other("the answer is not from a server of the sandbox")),
+        _ => Err(io::Error::other("the answer is not from a sandbox server")),
     }
 }
 

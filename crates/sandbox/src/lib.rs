@@ -1,9 +1,9 @@
 //! Temporary pod with its rules, a proxy behind them and test servers around it.
 //!
-//! Three processes are involved. The first one stays in the caller's namespaces: it forwards signals and ends with the exit
-//! code of the second. That is process 1 of a PID namespace; when either ends, for any reason, the kernel ends all others and
-//! frees both network namespaces. The servers (the world) and the proxy are its children. The namespaces have no names, so
-//! none can remain.
+//! The first process stays in the caller's namespaces: it forwards signals and ends with the second's exit code. The second is
+//! process 1 of a PID namespace; when either ends, for any reason, the kernel ends all others and frees both network
+//! namespaces. The servers (the world) and the proxy are the second's children. The namespaces have no names, so none can
+//! remain.
 
 #![forbid(unsafe_code)]
 
@@ -38,16 +38,16 @@ use users::{ProcessIdentity, Users, assume};
 /// Makes a sandbox, waits for its end, and returns its exit code.
 ///
 /// # Errors
-/// A failure to make it, or to read its state.
+/// The sandbox can't be made, or its state read.
 pub fn run(mut options: SandboxOptions<'_>, frontend: &dyn Frontend) -> Result<u8, SandboxFailure> {
     let signals = Signals::hold().map_err(SandboxFailure::Lost)?;
     let users = users::enter(&*options.capture)?;
     if options.capture.ipv6() && network::lacks_ipv6() {
-        tracing::warn!(target: "sandbox", "the kernel has no IPv6, so that the pod has only IPv4");
+        tracing::warn!(target: "sandbox", "the kernel has no IPv6, so the pod has only IPv4");
         options.capture = options.capture.without(CapturePart::Ipv6);
     }
     if users.shared {
-        // The rules recognize answers of the DNS agent by its user.
+        // The rules recognize the DNS agent's answers by its user.
         options.capture = options.capture.without(CapturePart::Dns);
     }
     if let (true, RunAs::Proxy | RunAs::Root) = (users.shared, options.run_as) {
@@ -82,7 +82,7 @@ fn inside(
 ) -> Result<u8, SandboxFailure> {
     let capture = &*options.capture;
     let world = network::create(capture.ipv6(), mounts)?;
-    // Checked again although no path above leads here: rules on the machine would do too much harm.
+    // Checked again, although no code above leads here: rules on the host would do too much harm.
     if namespace::is_host() != Some(false) {
         return Err(SandboxFailure::Machine);
     }
@@ -144,7 +144,7 @@ fn warn_of_shared_user(has_proxy: bool, app: ProcessIdentity) {
     let proxy = match has_proxy {
         true => "so the proxy calls from outside the pod, and DNS queries are not captured",
         false => {
-            "so calls of your proxy are captured again unless they leave another way, and DNS queries are not captured"
+            "so your proxy's calls are captured again unless they leave another way, and DNS queries are not captured"
         }
     };
     let text = format!(

@@ -45,7 +45,7 @@ pub(super) fn leave() -> Result<bool, SandboxFailure> {
         .map_err(SandboxFailure::Leave)
 }
 
-/// Connects the current network namespace to a new one, which is the world. If `mounts` stay inside, `/proc` and
+/// Connects the current network namespace to a new one, the world. If `mounts` stay inside, `/proc` and
 /// `/etc/resolv.conf` become the pod's own.
 pub(super) fn create(ipv6: bool, mounts: bool) -> Result<OpenNamespace, SandboxFailure> {
     if mounts {
@@ -55,7 +55,7 @@ pub(super) fn create(ipv6: bool, mounts: bool) -> Result<OpenNamespace, SandboxF
 }
 
 fn cover_files(ipv6: bool) {
-    // The machine's `/proc` numbers processes by its own PID namespace.
+    // The machine's `/proc` numbers processes in its own PID namespace.
     if let Err(error) = mount::proc() {
         tracing::debug!(target: "sandbox", "cannot mount /proc: {error}");
     }

@@ -1,4 +1,4 @@
-//! Options of a sandbox, its calls to the program that makes it, and its failures.
+//! A sandbox's options, its calls to the program that makes it, and its failures.
 
 use mesh::{Capture, CapturePolicy, pod::Skip, sources::Dialect};
 use std::{error::Error, ffi::OsString, io};
@@ -15,17 +15,17 @@ pub struct SandboxOptions<'a> {
     pub by_iptables: bool,
     pub has_proxy: bool,
     pub run_as: RunAs,
-    /// Program to run in it, with its arguments; empty for the demo.
+    /// Program to run, with its arguments; empty for the demo.
     pub program: &'a [OsString],
     pub command: String,
     pub dialect: Dialect,
-    /// Reason why nothing of the pod is ever captured.
+    /// Reason why the pod is never captured.
     pub skip: Option<&'a Skip>,
 }
 
-/// Program that makes a sandbox. Processes of the sandbox call it.
+/// Program that makes a sandbox. Sandbox processes call it.
 pub trait Frontend {
-    /// Sets the rules of a capture in the network namespace of this process.
+    /// Sets a capture's rules in this process's network namespace.
     ///
     /// # Errors
     /// The reason why they can't be set.
@@ -47,8 +47,8 @@ pub enum SandboxFailure {
     )]
     Users(#[source] io::Error),
     #[error(
-        "newuidmap has mapped users, but newgidmap no groups; add as many numbers for yourself to \
-         /etc/subgid as to /etc/subuid, or to neither"
+        "newuidmap mapped users, but newgidmap mapped no groups; give yourself as many IDs in \
+         /etc/subgid as in /etc/subuid, or none"
     )]
     HalfMapped,
     #[error(
@@ -56,7 +56,7 @@ pub enum SandboxFailure {
          namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns)"
     )]
     Leave(#[source] io::Error),
-    #[error("cannot create the network of the pod")]
+    #[error("cannot create the pod's network")]
     Network(#[source] io::Error),
     #[error("refusing to set rules: this is the machine's own network namespace")]
     Machine,

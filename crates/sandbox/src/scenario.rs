@@ -1,4 +1,4 @@
-//! Scenarios of the demo: connections that show the effects of a configuration, with an explanation of each.
+//! Demo scenarios: connections that show a configuration's effects, with an explanation of each.
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::users::Users;
@@ -141,11 +141,11 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
     if !users.shared && facts.captures {
         let (uid, gid) = users.proxy;
         let by = match facts.proxy.mark {
-            Some(mark) => format!("the mark of its packets, {mark}"),
-            None => format!("its user or group, {uid} and {gid} here"),
+            Some(mark) => format!("their mark, {mark}"),
+            None => format!("user or group, {uid} and {gid} here"),
         };
         let passing = format!(
-            "Calls of the proxy must leave the pod, or they would loop. The rules recognize them by {by}; \
+            "The proxy's calls must leave the pod, or they would loop. The rules recognize them by {by}; \
              every other process in the pod counts as the application."
         );
         let title = "The proxy calls the same service";
@@ -193,10 +193,10 @@ fn inbound(facts: &ScenarioFacts) -> Vec<Scenario> {
                 .to_owned()
         }
         (None, Some(from)) => format!(
-            "The proxy calls the application from {from}: by that address the rules recognize a connection \
-             from the proxy, and exclude it."
+            "The proxy calls the application from {from}: the rules recognize the proxy's connection \
+             by that address, and exclude it."
         ),
-        (None, None) => "The proxy calls the application; the rules exclude this by its user.".to_owned(),
+        (None, None) => "The proxy calls the application; the rules exclude the proxy's user.".to_owned(),
     };
     let captured = format!(
         "An external client calls the application at {to}. The kernel redirects the connection to the proxy, \
@@ -236,7 +236,7 @@ fn contains(ranges: &[PortRange], port: u16) -> bool {
     ranges.iter().any(|range| range.contains(port))
 }
 
-/// First port in a list, except that of DNS, whose server does not identify itself.
+/// First port in a list, except DNS, whose server does not identify itself.
 fn first_port(ranges: &[PortRange]) -> Option<u16> {
     ranges.iter().map(|range| range.first().number()).find(|port| *port != DNS_PORT.number())
 }
@@ -246,13 +246,13 @@ fn outbound_port(facts: &ScenarioFacts) -> u16 {
     [80, 8080, 9080, 443].into_iter().find(is_free).unwrap_or(80)
 }
 
-/// Outside service that is captured, if any.
+/// Captured external service, if any.
 fn service(facts: &ScenarioFacts) -> Ipv4Addr {
     let mut networks = facts.captured.networks.iter();
     networks.find_map(|cidr| host(cidr, &facts.excluded.networks)).unwrap_or(WORLD_V4)
 }
 
-/// Host of a network whose address the world can use.
+/// Host address in a network that the world can use.
 fn host(network: &Cidr, but: &[Cidr]) -> Option<Ipv4Addr> {
     let IpAddr::V4(first) = network.address() else { return None };
     let near = |offset: u32| first.to_bits().checked_add(offset).map(Ipv4Addr::from_bits);

@@ -24,7 +24,7 @@ pub(super) fn listening<T>(address: SocketAddr, socket: io::Result<T>) -> io::Re
     socket.map_err(|error| io::Error::new(error.kind(), format!("can't listen at {address}: {error}")))
 }
 
-/// Accepts connections on threads from now on, and passes each on a separate thread to `each`, with the name of its listener.
+/// Starts threads that accept connections, and pass each on a separate thread to `each`, with its listener's name.
 pub(super) fn accept<Name: Copy + Send + 'static>(
     listeners: Vec<(Name, TcpListener)>,
     each: impl Fn(Name, &TcpStream) + Clone + Send + 'static,
@@ -49,7 +49,7 @@ pub(super) fn accept<Name: Copy + Send + 'static>(
 /// Usual limit of a DNS message over UDP with EDNS.
 pub(super) const DATAGRAM: usize = 4096;
 
-/// Receives datagrams on a thread from now on, and passes each on a separate thread to `each`.
+/// Starts a thread that receives datagrams, and passes each on a separate thread to `each`.
 pub(super) fn receive(
     socket: UdpSocket,
     each: impl Fn(&UdpSocket, &[u8], SocketAddr) + Clone + Send + 'static,

@@ -1,4 +1,4 @@
-//! Servers of a sandbox: the world's, and the application of the demo.
+//! Sandbox servers: the world's, and the demo's application.
 //!
 //! They answer HTTP with a sentence that names the server and the client's address as they see it, and echo all other data.
 //! `CONNECT` makes the world call the pod. DNS queries are answered with the world's own addresses.
@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const REQUEST: usize = 16 * 1024;
 const METHODS: [&str; 8] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT "];
 
-/// Listens at all addresses of one or both families, and answers on threads from then on.
+/// Listens on all addresses of one or both families, and answers on new threads.
 pub(super) fn start(server: Server, ports: &BTreeSet<u16>, ipv6: bool) -> io::Result<()> {
     let mut listeners = Vec::new();
     for host in serve::unspecified(ipv6) {
@@ -79,7 +79,7 @@ fn hello(server: Server, mut client: &TcpStream, head_only: bool) -> io::Result<
 }
 
 fn connect(mut client: &TcpStream, to: &str) -> io::Result<()> {
-    let to = to.parse().map_err(|_| "400 The test server calls addresses only".to_owned());
+    let to = to.parse().map_err(|_| "400 The test server calls only addresses".to_owned());
     let call = |to| dial::connect(dial::CallSource::default(), to, TIMEOUT);
     match to.and_then(|to| call(to).map_err(|error| format!("502 {error}"))) {
         Ok(server) => {

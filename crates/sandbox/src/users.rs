@@ -22,7 +22,7 @@ pub(super) struct Users {
 const ROOT: ProcessIdentity = (0, 0);
 const APPLICATION: u32 = 1000;
 
-/// Provides the users, and becomes the one that sets the rules; without the necessary right, in a user namespace.
+/// Provides the users, and becomes the one that sets the rules; without the necessary privilege, in a user namespace.
 pub(super) fn enter(capture: &dyn CapturePolicy) -> Result<Users, SandboxFailure> {
     let own = user::own();
     let known = capture.proxy();
@@ -59,10 +59,10 @@ fn proxy(known: &Proxy) -> ProcessIdentity {
 fn application(preferred: u32, taken: &[u32]) -> u32 {
     let free = |number: &u32| *number != 0 && !taken.contains(number);
     let found = [preferred].into_iter().chain(APPLICATION..).find(free);
-    found.expect("the proxy has not all numbers")
+    found.expect("the proxy does not have all numbers")
 }
 
-/// Moves into a new user namespace. If the caller has subordinate ids, `newuidmap` and `newgidmap` map several users into it;
+/// Moves into a new user namespace. If the caller has subordinate IDs, `newuidmap` and `newgidmap` map several users into it;
 /// returns true if they did.
 fn enter_with_many(
     own: ProcessIdentity,
@@ -80,7 +80,7 @@ fn enter_with_many(
     };
     let uids = ranges(own.0, app.0, proxy.0, uids);
     let gids = ranges(own.1, app.1, proxy.1, gids);
-    // newuidmap has to run outside of the new namespace, so in another process.
+    // newuidmap must run outside the new namespace, so in another process.
     let own_pid = std::process::id().cast_signed();
     let (mut reader, writer) = io::pipe().map_err(SandboxFailure::Users)?;
     let mut writer = Some(writer);
@@ -121,7 +121,7 @@ const ALL_MAPPED: u8 = 0;
 const NOTHING_MAPPED: u8 = 1;
 const HALF_MAPPED: u8 = 2;
 
-/// The application has the caller's number, so that it can read the caller's files; the others get subordinate numbers.
+/// The application has the caller's number, so that it can read the caller's files; other users get subordinate numbers.
 fn ranges(own: u32, app: u32, proxy: u32, first: u32) -> Vec<IdMapRange> {
     let one = |inside, outside| IdMapRange { inside, outside, count: 1 };
     let mut ranges = vec![one(0, first), one(app, own)];

@@ -14,14 +14,14 @@ pub fn by_interface() -> io::Result<Vec<(IpAddr, String)>> {
         let address = address?;
         let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
         let address = v4.or_else(|| Some(address.as_sockaddr_in6()?.ip().into()))?;
-        // The label of an IPv4 address may follow a colon, which no interface name contains.
+        // An IPv4 address's label may follow a colon, which no interface name contains.
         let name = interface_name.split(':').next().unwrap_or_default();
         Some((address, name.to_owned()))
     };
     Ok(getifaddrs()?.filter_map(named).collect())
 }
 
-/// Every IPv6 address of global scope, including unique local ones and those of `lo`, with its interface's name.
+/// Every IPv6 address of global scope, including unique local addresses and `lo`'s, with its interface's name.
 pub fn global_ipv6() -> io::Result<Vec<(Ipv6Addr, String)>> {
     const SITE_LOCAL: u16 = 0xfec0;
     let is_global = |address: &Ipv6Addr| {

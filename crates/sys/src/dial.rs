@@ -30,10 +30,10 @@ pub struct DialedSocket {
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoCall {
-    #[error("needs CAP_SETUID and CAP_SETGID, to call as user {uid} of group {gid}")]
+    #[error("needs CAP_SETUID and CAP_SETGID to call as user {uid} and group {gid}")]
     Owner { uid: u32, gid: u32 },
     #[error(
-        "needs user {uid} and group {gid} in the user namespace that owns the network namespace, which does not map both"
+        "needs user {uid} and group {gid} to be mapped in the user namespace that owns the network namespace"
     )]
     Unmapped { uid: u32, gid: u32 },
     #[error(transparent)]
@@ -41,7 +41,7 @@ pub enum NoCall {
 }
 
 impl NoCall {
-    /// True if a rule in the output hook dropped the packet (EPERM). EACCES would be a route of type `prohibit`.
+    /// True if a rule in the output hook dropped the packet (EPERM). EACCES would mean a `prohibit` route.
     pub fn is_dropped(&self) -> bool {
         matches!(self, Self::Refused(error) if error.raw_os_error() == Some(libc::EPERM))
     }
@@ -80,7 +80,7 @@ pub fn call(
     let connected = socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(to));
     match connected {
         Ok(()) | Err(Errno::EINPROGRESS) => {}
-        // A refusal that is reported at once is reported by the socket again.
+        // The socket reports an immediate refusal again.
         Err(Errno::ECONNREFUSED) if protocol == Protocol::Tcp => {}
         Err(error) => return Err(io::Error::from(error).into()),
     }
@@ -194,7 +194,7 @@ pub fn destination_or_own(stream: &TcpStream) -> io::Result<SocketAddr> {
 pub struct CallSource {
     /// Source address; port 0 lets the kernel choose the port.
     pub address: Option<SocketAddr>,
-    /// Mark of a transparent socket, whose source address may be a foreign one. Needs `CAP_NET_ADMIN`.
+    /// Mark of a transparent socket, whose source address may be foreign. Needs `CAP_NET_ADMIN`.
     pub transparent: Option<u32>,
 }
 

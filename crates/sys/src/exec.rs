@@ -64,7 +64,7 @@ impl Runner {
         self.start(program, arguments, &[])?.finish("")
     }
 
-    /// Calls a library that starts programs and collects their output, in a child of the group with limited memory.
+    /// Calls a library that starts programs and collects their output, in a memory-limited child of the group.
     pub fn call(
         &self,
         command: &str,
@@ -87,7 +87,7 @@ impl Runner {
         let (mut reader, mut writer) = io::pipe()?;
         let number = self.number()?;
         let child = fork::fork(|| {
-            // The child's copy of the pipe's end would hide the parent's end from the leader.
+            // The child's copy of the pipe would hide the parent's exit from the leader.
             self.group().iter_mut().for_each(|group| drop(group.alive.take()));
             let joined = setpgid(Pid::from_raw(0), Pid::from_raw(number)).map_err(io::Error::from);
             let begun = joined.and_then(|()| fork::limit_memory(MAX_OUTPUT));
@@ -140,7 +140,7 @@ impl Runner {
     }
 }
 
-/// A started program that waits for its input. Dropping it kills it.
+/// A started program that waits for input. Dropping this kills the program.
 #[derive(Debug)]
 pub struct Waiting {
     command: String,
@@ -178,7 +178,7 @@ impl Drop for Waiting {
     }
 }
 
-/// First executable of this name on `PATH`.
+/// First executable with this name on `PATH`.
 pub fn find(name: &str) -> Option<PathBuf> {
     use nix::unistd::{AccessFlags, access};
     let path = std::env::var_os("PATH")?;
@@ -191,7 +191,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
 const MAX_OUTPUT: usize = 16 << 20;
 
 /// Writes a program's input, collects its output and waits for its end, but not for its children, which may still hold the
-/// streams. At a limit, it returns with the program still running.
+/// streams. At a limit, returns with the program still running.
 fn attend(
     child: &mut Child,
     input: &[u8],
@@ -339,7 +339,7 @@ impl Drop for ProcessGroup {
 fn lead(alive: BorrowedFd<'_>) -> ! {
     let own = getpid();
     let _ = setpgid(own, own);
-    // Signals sent to end the parent by name may reach this process too. Only the parent's end counts.
+    // Signals sent to end the parent by name may reach this process too. Only the parent's end matters.
     let _ = SigSet::all().thread_block();
     let _ = prctl::set_name(c"sidecar-guard");
     // The other descriptors belong to the parent, which may close a lock or its output long before it ends.
@@ -358,7 +358,7 @@ fn lead(alive: BorrowedFd<'_>) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Replaces `close_range` on kernels before 5.9. The limit of open files can be 2^30 in a container, which would take minutes.
+/// Replaces `close_range` on kernels before 5.9. Closing up to the limit, 2^30 in some containers, would take minutes.
 #[expect(unsafe_code, reason = "nix closes what it owns")]
 fn close_one_by_one() {
     const DESCRIPTORS: libc::c_int = 1 << 16;

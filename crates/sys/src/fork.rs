@@ -1,5 +1,5 @@
 //! Child processes that continue with our own code, and a process tree that ends as one. The parent must have a single thread, or
-//! a lock of another thread would remain locked in the child; each fork checks that.
+//! another thread's lock would remain locked in the child; each fork checks this.
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{thread, time::Duration};
 
-/// Exit code of a child that panicked, the same as for Rust programs.
+/// Exit code of a child that panicked, as in Rust programs.
 const PANICKED: u8 = 101;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Ended {
     pub code: u8,
 }
 
-/// Runs `work` in a child and exits with its result. Fails if this process has more than one thread.
+/// Runs `work` in a child, which exits with the result. Fails if this process has more than one thread.
 #[expect(unsafe_code, reason = "a fork is unsafe in general")]
 pub fn fork(work: impl FnOnce() -> u8) -> io::Result<Child> {
     be_alone()?;
@@ -53,7 +53,7 @@ pub fn fork_until_ready(work: impl FnOnce(Beginning) -> u8) -> io::Result<Child>
     reader.read_to_string(&mut answer)?;
     match answer.as_str() {
         READY => Ok(child),
-        "" => Err(io::Error::other("it has ended before it was ready")),
+        "" => Err(io::Error::other("it ended before it was ready")),
         against => Err(io::Error::other(against)),
     }
 }
@@ -69,7 +69,7 @@ impl Beginning {
     }
 }
 
-/// Waits briefly for a single thread: one that has ended may still be counted.
+/// Waits briefly until one thread remains: ended threads may still be counted.
 fn be_alone() -> io::Result<()> {
     const TRIES: u32 = 1000;
     for _ in 0..TRIES {
@@ -78,7 +78,7 @@ fn be_alone() -> io::Result<()> {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    Err(io::Error::other("a process of several threads can't be forked"))
+    Err(io::Error::other("a process with several threads can't be forked"))
 }
 
 impl Child {
@@ -115,12 +115,12 @@ fn end_of(child: Option<process::Pid>, options: WaitOptions) -> io::Result<Optio
     }))
 }
 
-/// Puts future children into a new process namespace, whose processes end with the first of them.
+/// Puts future children into a new PID namespace, whose processes die when the first exits.
 pub fn new_process_namespace() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWPID)?)
 }
 
-/// Makes this process end with its parent, the only holder of the writing end of `alive`: a closed pipe means that it is gone.
+/// Makes this process end with its parent, the only holder of the writing end of `alive`: a closed pipe means the parent is gone.
 pub fn end_with_parent(alive: &impl AsFd) -> io::Result<()> {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -133,7 +133,7 @@ pub fn end_with_parent(alive: &impl AsFd) -> io::Result<()> {
 
 /// Limits the address space of this process and its children to their base need plus `bytes`.
 pub(super) fn limit_memory(bytes: usize) -> io::Result<()> {
-    // Enough for a program of iptables, and for this one, with their libraries.
+    // Enough for an iptables program and for this one, with their libraries.
     const PROGRAM: u64 = 128 << 20;
     let limit = PROGRAM + bytes as u64;
     Ok(setrlimit(Resource::RLIMIT_AS, limit, limit)?)

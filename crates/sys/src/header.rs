@@ -1,5 +1,5 @@
-//! Constants of the kernel's headers under their kernel names: re-exports of `libc`, and own ones where it lacks a constant or
-//! the type used in messages. `tests/house/headers.rs` compares the own ones with the headers.
+//! Constants of the kernel's headers under their kernel names: re-exports of `libc`, and ours where `libc` lacks a constant or
+//! the type used in messages. `tests/house/headers.rs` compares ours with the headers.
 
 // linux/netlink.h
 
@@ -129,7 +129,7 @@ pub const RTA_SPORT: u16 = 28;
 pub const RTA_DPORT: u16 = 29;
 /// Requests the matching route itself, with all its next hops.
 pub const RTM_F_FIB_MATCH: u32 = 0x2000;
-/// First of three tables of the kernel (default, main, local).
+/// First of the kernel's three tables (default, main, local).
 pub const RT_TABLE_DEFAULT: u32 = 253;
 pub const RT_TABLE_LOCAL: u32 = 255;
 
@@ -154,7 +154,7 @@ pub const FR_ACT_TO_TBL: u8 = 1;
 pub use nix::libc::{IFA_ADDRESS, IFA_LOCAL};
 /// Since 5.18.
 pub const IFA_PROTO: u16 = 11;
-/// Skips duplicate address detection, without which even an address on `lo` is unusable for a moment.
+/// Skips duplicate address detection, which makes even an address on `lo` unusable for a moment.
 pub const IFA_F_NODAD: u8 = 2;
 
 // linux/sock_diag.h
@@ -205,7 +205,7 @@ pub const NFTA_HOOK_DEVS: u16 = 4;
 pub const NFTA_DEVICE_NAME: u16 = 1;
 
 pub const NFT_TABLE_F_DORMANT: u32 = 1;
-/// The table is removed with the socket that created it, which alone can change it.
+/// Only the socket that created the table can change it; both are removed together.
 pub const NFT_TABLE_F_OWNER: u32 = 2;
 
 pub const NFTA_TABLE_NAME: u16 = 1;

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fmt, fs, fs::File, io, io::Read, os::unix::fs::
 
 #[derive(Debug)]
 pub struct FoundNamespace {
-    /// `NAMESPACE/NAME` of its pod, a container's `HOSTNAME`, a name of `ip netns`, the start of a container ID, or a process.
+    /// `NAMESPACE/NAME` of its pod, a container's `HOSTNAME`, an `ip netns` name, the start of a container ID, or a process.
     pub name: String,
     pub pod: Option<SandboxedPod>,
     pub container: Option<String>,
@@ -19,7 +19,7 @@ pub struct FoundNamespace {
     pub namespace: OpenNamespace,
 }
 
-/// Every network namespace with a name or a process, except our own and that of process 1.
+/// Every network namespace with a name or a process, except our own and process 1's.
 pub fn all(places: &LookupPlaces) -> io::Result<Vec<FoundNamespace>> {
     let own = OpenNamespace::own()?.id()?;
     // The node's namespace, if we run in a pod that sees the node's processes.
@@ -98,8 +98,8 @@ impl fmt::Display for SandboxedPod {
 
 /// Files of a runtime's containers: `FOLDER/ID/FILE`. containerd and CRI-O write an OCI runtime configuration per container, with
 /// the pod in its annotations; Docker writes a file with labels. Distributions with their own containerd use other folders.
-/// There, the container's monitor (containerd's shim, conmon) leads to the file: it is the parent process of the container and
-/// its working directory is the folder of the configuration.
+/// There, the container's monitor (containerd's shim, conmon) leads to the file: the monitor is the container's parent process,
+/// and its working directory holds the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerFiles {
     pub folder: PathBuf,
@@ -120,7 +120,7 @@ impl ContainerFiles {
 
 const CONFIGURATION: &str = "config.json";
 
-/// Size limit of a file; the kernel's limits on environments and arguments keep a real one far below.
+/// Size limit of a file; the kernel's limits on environments and arguments keep real files far below.
 const MAX_LENGTH: u64 = 4 << 20;
 
 #[derive(Deserialize)]
@@ -145,7 +145,7 @@ const KEYS: [(&str, &str); 3] = [
     ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name"),
 ];
 
-/// Pod of the container of a process, given by its folder below `/proc`.
+/// Pod of the process with this folder below `/proc`.
 pub(super) fn of_container(
     id: &str,
     process: &Path,
@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// A distribution's containerd keeps its files elsewhere: the shim works in the folder.
+    /// k3s keeps containerd's files elsewhere, in the shim's working directory.
     #[test]
     fn container_files_are_found_by_the_monitor_process() {
         let scratch = Scratch::new();

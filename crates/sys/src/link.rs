@@ -21,7 +21,7 @@ impl NamespaceLinks {
         Ok(Self { socket: NetlinkSocket::open(NETLINK_ROUTE)? })
     }
 
-    /// Creates a veth pair to another namespace, both ends with this name. Fails if the kernel lacks `veth`.
+    /// Creates a veth pair to another namespace; both ends get this name. Fails if the kernel lacks `veth`.
     pub fn veth_pair(&mut self, name: &str, other: &impl AsFd) -> io::Result<()> {
         let other = other.as_fd().as_raw_fd().to_ne_bytes();
         self.socket.request(RTM_NEWLINK, NEW, &ifinfomsg(0, 0), |message| {
@@ -59,9 +59,9 @@ impl NamespaceLinks {
         })
     }
 
-    /// Makes every address of the family of `like` without a more specific route local to the namespace.
+    /// Makes every address of `like`'s family that has no more specific route local to the namespace.
     pub fn answer_at_all(&mut self, like: IpAddr) -> io::Result<()> {
-        // In the kernel's local table it would precede all other routes.
+        // In the kernel's local table, this would precede all other routes.
         let head = rtmsg(Family::of(like), [RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_HOST, RTN_LOCAL]);
         let lo = index("lo")?.to_ne_bytes();
         self.socket.request(RTM_NEWROUTE, NEW, &head, |message| {
@@ -90,27 +90,27 @@ const TCM_IFINDEX: usize = 4;
 
 const XFRM_USERPOLICY_ID: usize = 64;
 
-/// Descriptions of programs that may decide about packets here and are not read: XDP, tc filters, IPsec, bridge rules.
+/// Descriptions of unread rules and programs that may decide about packets here: XDP, tc filters, IPsec, bridge rules.
 pub fn unread() -> io::Result<Vec<String>> {
     let mut socket = NetlinkSocket::open(NETLINK_ROUTE)?;
     let mut found = socket.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {
         let attributes = payload.get(IFINFOMSG..)?;
         let attached = attribute(attribute(attributes, IFLA_XDP)?, IFLA_XDP_ATTACHED)?.first()?;
         let name = text(attribute(attributes, IFLA_IFNAME)?);
-        (*attached != 0).then(|| format!("a program of XDP at {name}"))
+        (*attached != 0).then(|| format!("an XDP program at {name}"))
     })?;
     found.extend(socket.dump(RTM_GETQDISC, &[0; TCMSG], |payload| {
         let kind = text(attribute(payload.get(TCMSG..)?, TCA_KIND)?);
         let name = if_indextoname(u32_at(payload, TCM_IFINDEX)?).ok()?;
         // Only these classify packets that arrive, or every packet that passes.
         matches!(kind, "clsact" | "ingress")
-            .then(|| format!("filters of tc at {} ({kind})", name.to_string_lossy()))
+            .then(|| format!("tc filters at {} ({kind})", name.to_string_lossy()))
     })?);
-    // Kernels without IPsec have none, and listing them needs CAP_NET_ADMIN.
+    // Kernels without IPsec have no policies; listing them needs CAP_NET_ADMIN.
     let policies = NetlinkSocket::open(NETLINK_XFRM)
         .and_then(|mut socket| socket.dump(XFRM_MSG_GETPOLICY, &[0; XFRM_USERPOLICY_ID], |_| Some(())));
     if policies.is_ok_and(|policies| !policies.is_empty()) {
-        found.push("policies of IPsec".to_owned());
+        found.push("IPsec policies".to_owned());
     }
     let calls = fs::read_to_string("/proc/sys/net/bridge/bridge-nf-call-iptables");
     if calls.is_ok_and(|calls| calls.trim() == "1") {

@@ -1,5 +1,5 @@
 //! Listening sockets of the network namespace and their processes, over `sock_diag` (`linux/inet_diag.h`). If the kernel lacks
-//! that module, `/proc` is read, which lacks `IP_TRANSPARENT`, a requirement of TPROXY.
+//! that module, `/proc` is read, which lacks `IP_TRANSPARENT`, a TPROXY requirement.
 
 use super::message::{attribute, ip, u32_at};
 use super::netlink::NetlinkSocket;
@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, fs, io};
 pub struct ListeningSocket {
     pub protocol: Protocol,
     pub port: u16,
-    /// Unspecified (`0.0.0.0`, `::`) for every address.
+    /// Unspecified (`0.0.0.0`, `::`) for all addresses.
     pub address: IpAddr,
     /// Interface that it is bound to (`SO_BINDTODEVICE`), the only one that it receives from. `/proc` does not show it.
     pub device: Option<String>,
@@ -107,7 +107,7 @@ fn listener(protocol: Protocol, payload: &[u8]) -> Option<ListeningSocket> {
     })
 }
 
-/// Sixth bit of `struct inet_diag_sockopt`, in the machine's bit order of structures.
+/// Sixth bit of `struct inet_diag_sockopt`, in the machine's bit-field order.
 fn transparent(options: &[u8]) -> Option<bool> {
     let bit = if cfg!(target_endian = "little") { 1 << 5 } else { 1 << 2 };
     options.first().map(|byte| byte & bit != 0)
@@ -118,7 +118,7 @@ fn by_proc(protocol: Protocol, family: u8) -> io::Result<Vec<ListeningSocket>> {
     Ok(listeners.map(|(_, listener)| listener).collect())
 }
 
-/// Sockets in any state, each with its state, from the files of `/proc/net`.
+/// Sockets in any state, each with its state, from `/proc/net`.
 fn in_proc(protocol: Protocol, family: u8) -> io::Result<Vec<(u8, ListeningSocket)>> {
     let six = if family == AF_INET6 { "6" } else { "" };
     match fs::read_to_string(format!("/proc/thread-self/net/{protocol}{six}")) {
@@ -135,7 +135,7 @@ pub fn user_of(protocol: Protocol, own: SocketAddr) -> Option<u32> {
         sockets.find(|socket| socket.port == own.port() && is_own(socket.address)).map(|socket| socket.uid)
     };
     match own.ip() {
-        // An IPv6 socket can reach IPv4 too, from a mapped address (`ipv6(7)`). Java's do.
+        // An IPv6 socket, like Java's, can reach IPv4 too, from a mapped address (`ipv6(7)`).
         IpAddr::V4(ip) => {
             find_in(AF_INET, ip.into()).or_else(|| find_in(AF_INET6, ip.to_ipv6_mapped().into()))
         }
@@ -174,7 +174,7 @@ fn proc_address(text: &str) -> Option<IpAddr> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketHolder {
-    /// As seen from our process namespace.
+    /// In our PID namespace.
     pub id: u32,
     /// Cut to 15 bytes by the kernel.
     pub name: String,
@@ -182,7 +182,7 @@ pub struct SocketHolder {
     pub gid: Option<u32>,
 }
 
-/// Visible holders of these sockets. A shared socket counts for the oldest process; IDs wrap around and do not show the age.
+/// Visible holders of these sockets. A shared socket belongs to the oldest process; IDs wrap around and do not show the age.
 pub fn holders(inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
     holders_among(&process::folders(Path::new("/proc")).unwrap_or_default(), inodes)
 }

@@ -1,15 +1,15 @@
-//! A lock of one network namespace, held from reading its state to the end of the change.
+//! A lock on one network namespace, held from reading its state to the end of the change.
 //!
 //! Its owner listens to a fixed NFLOG group of the namespace. The kernel gives a group to one socket at a time and frees it when
 //! the socket is closed, however its process ends. Listening needs `CAP_NET_ADMIN`, as changing rules does, and the group exists
 //! only in the kernel, so an init container and a plugin on the node's file system exclude each other. Alternatives fail: any
-//! process can lock the namespace's file; a file of root differs between a container and its node; closing a table that belongs
-//! to its socket (`NFT_TABLE_F_OWNER`) takes 10 to 30 ms.
+//! process can lock the namespace's file; root's files differ between a container and its node; closing a socket that owns a
+//! table (`NFT_TABLE_F_OWNER`) takes 10 to 30 ms.
 //!
-//! Child programs inherit the socket, so the lock is held until the last of them has ended and the next run does not read a state
-//! that is about to change. If the kernel lacks NFLOG over netlink, as gVisor does, the namespace's file is locked instead; a
-//! lock held longer than the wait is then ignored with a warning. If `/proc` is not mounted either, nothing is locked; our own
-//! table is still replaced as a whole or not at all.
+//! Child programs inherit the socket, so the lock is held until the last child has ended, and the next run never reads a state
+//! about to change. If the kernel lacks NFLOG over netlink, as gVisor does, the namespace's file is locked instead; a lock held
+//! longer than the wait is then ignored with a warning. If `/proc` is not mounted either, nothing is locked; our own table is
+//! still replaced as a whole or not at all.
 
 use super::header::{NETLINK_NETFILTER, NFNL_SUBSYS_NFTABLES, NFPROTO_UNSPEC, NFT_MSG_GETGEN};
 use super::netfilter::{message_type, nfgenmsg};
@@ -102,7 +102,7 @@ fn listener() -> Option<u32> {
     let is_it =
         |line: &&str| column(line, 1).as_ref() == Some(&protocol) && column(line, 2).as_ref() == Some(&port);
     let inode = column(sockets.lines().find(is_it)?, 9)?.parse().ok()?;
-    // A socket's port is the ID of the process that created it, if that was free; programs that inherit it come later.
+    // A socket's port is its creator's process ID, if that was free; programs that inherit the socket come later.
     let holders = process::holding_socket(inode);
     let maker = port.parse().ok().filter(|id| holders.contains(id));
     maker.or_else(|| holders.first().copied())

@@ -1,5 +1,5 @@
-//! Finds a network namespace by a name of `ip netns`, a container ID, a process or a path, without a container runtime: control
-//! groups' names end in a container's ID (`docker/ID`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
+//! Finds a network namespace by an `ip netns` name, a container ID, a process or a path, without a container runtime: control
+//! group names end in a container's ID (`docker/ID`, `cri-containerd-ID.scope`, `crio-ID`, `libpod-ID.scope/container`).
 
 use super::inventory::ContainerFiles;
 use super::namespace::OpenNamespace;
@@ -35,7 +35,7 @@ pub enum LookupError {
     NoProcess(PathBuf),
     #[error("is not a network namespace ({})", all_known(.names, .containers))]
     Unknown { names: Vec<String>, containers: Vec<String> },
-    #[error("matches {}; give more of the id", first_few(.0, DIGITS_SHOWN))]
+    #[error("matches {}; give more of the ID", first_few(.0, DIGITS_SHOWN))]
     Ambiguous(Vec<String>),
     #[error("has processes in several network namespaces ({}); give the path of one", .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
     Several(Vec<PathBuf>),
@@ -97,7 +97,7 @@ pub fn find(word: &str, places: &LookupPlaces) -> Result<OpenNamespace, LookupEr
     Err(LookupError::Unknown { names: names(&places.names), containers: containers.into_keys().collect() })
 }
 
-/// Names that [`find`] accepts: those of `ip netns`, and the first digits of container IDs.
+/// Names that [`find`] accepts: `ip netns` names, and the first digits of container IDs.
 pub fn known(places: &LookupPlaces) -> Vec<String> {
     let containers = containers(&places.proc);
     names(&places.names).into_iter().chain(containers.keys().map(|id| shortened(id))).collect()
@@ -137,7 +137,7 @@ fn namespace_of_container(
     }
 }
 
-/// Returns `None` if all its processes have ended.
+/// Returns `None` if all processes have ended.
 fn namespace_of_processes(id: &str, folders: &[PathBuf]) -> Result<Option<OpenNamespace>, LookupError> {
     let (mut found, mut refused) = (BTreeMap::new(), None);
     for folder in folders {
@@ -174,7 +174,7 @@ pub(super) fn container_of(folder: &Path) -> Option<String> {
     innermost(&fs::read_to_string(folder.join("cgroup")).ok()?)
 }
 
-/// ID of the innermost container in the names of control groups (`/proc/PID/cgroup`, `cgroups(7)`).
+/// ID of the innermost container in control group names (`/proc/PID/cgroup`, `cgroups(7)`).
 fn innermost(text: &str) -> Option<String> {
     let mut groups = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     groups.find_map(|group| group.rsplit('/').find_map(id)).map(str::to_owned)
@@ -187,7 +187,7 @@ fn id(part: &str) -> Option<&str> {
     let (runtime, id) = part.rsplit_once(['-', ':']).unwrap_or(("", part));
     let is_id =
         id.len() == DIGITS && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    // conmon monitors a container. Its control group has the container's ID too, but it runs in the node's namespace.
+    // conmon monitors a container. Its control group has the container's ID too, but conmon runs in the node's namespace.
     (is_id && !runtime.ends_with("conmon")).then_some(id)
 }
 
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// A `/proc` with processes in these control groups; an empty one belongs to no container.
+    /// A `/proc` with processes in these control groups; an empty name means no container.
     struct Folder(testkit::folder::Folder);
 
     impl Folder {
@@ -276,7 +276,7 @@ mod tests {
             let error = folder.find(word).expect_err("it is not found");
             assert!(error.contains(part), "{word}: {error}");
         };
-        text("0123", "matches 0123456789ab, 0123f6789abc; give more of the id");
+        text("0123", "matches 0123456789ab, 0123f6789abc; give more of the ID");
         text("012", "known names: web; containers: 0123456789ab, 0123f6789abc");
         text("wbe", "is not a network namespace (known names: web; containers: ");
         text("containerd://ffff", "is not a network namespace");

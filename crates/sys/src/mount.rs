@@ -1,4 +1,4 @@
-//! Private mount namespace with bind-mounted replacements of some files.
+//! Private mount namespace with bind-mounted replacements for some files.
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
@@ -6,7 +6,7 @@ use std::fs::{self, Permissions};
 use std::{io, os::unix::fs::PermissionsExt, path::Path};
 
 /// Moves this process into a new mount namespace; returns true if later mounts are private to it. In a chroot whose root is not a
-/// mount point they are not: the mount that holds it is out of reach and propagates mounts below it.
+/// mount point, they are not: the mount above is out of reach and propagates mounts below it.
 pub fn leave() -> io::Result<bool> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     match mount_with(None, Path::new("/"), None, MsFlags::MS_REC | MsFlags::MS_PRIVATE) {
@@ -15,7 +15,7 @@ pub fn leave() -> io::Result<bool> {
     }
 }
 
-/// Mounts a `/proc` of our process namespace. Refused to a container whose own `/proc` is partly covered.
+/// Mounts a `/proc` of our PID namespace. Fails in a container whose own `/proc` is partly covered.
 pub fn proc() -> io::Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount_with(Some(Path::new("proc")), Path::new("/proc"), Some("proc"), flags)

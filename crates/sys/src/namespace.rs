@@ -48,7 +48,7 @@ impl OpenNamespace {
         folder.join("root").is_dir().then_some(folder)
     }
 
-    /// True for a namespace. A name of `ip netns` may be a plain file left by a reboot.
+    /// True for a namespace. An `ip netns` name may be a plain file left by a reboot.
     pub fn is_one(&self) -> bool {
         fstatfs(&self.file).is_ok_and(|system| system.filesystem_type() == NSFS_MAGIC)
     }
@@ -106,7 +106,7 @@ pub fn lacks_ipv6(interface: &str) -> bool {
     }
 }
 
-/// True in the machine's first network namespace, the host's own, where alone this setting exists (`net_core_table` in
+/// True in the machine's first network namespace, the host's, which alone has this setting (`net_core_table` in
 /// `net/core/sysctl_net_core.c`); `None` where `/proc/sys` is not mounted.
 pub fn is_host() -> Option<bool> {
     match fs::metadata("/proc/sys/net/core/netdev_max_backlog") {

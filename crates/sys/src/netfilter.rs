@@ -23,7 +23,7 @@ pub enum Extension {
     Target = 1,
 }
 
-/// True if the kernel has the extension. It may load the module for the answer, as it would for a rule.
+/// True if the kernel has the extension. The request may load the module, as a rule would.
 pub fn has_extension(family: Family, kind: Extension, name: &str) -> io::Result<bool> {
     let mut socket = NetlinkSocket::open(NETLINK_NETFILTER)?;
     let answer = socket.request(COMPAT_GET, 0, &nfgenmsg(family_number(family), 0), |message| {

@@ -75,8 +75,8 @@ impl NetlinkSocket {
         Ok(found)
     }
 
-    /// Sends messages with consecutive numbers that the kernel applies as a whole or not at all, one of them acknowledged. An
-    /// error of the whole batch has the first number.
+    /// Sends messages with consecutive numbers, applied as a whole or not at all; the kernel acknowledges one. An error of the
+    /// whole batch has the first number.
     pub fn batch(&mut self, bytes: &[u8], sequences: Range<u32>, acknowledged: u32) -> Result<(), Rejection> {
         let plain =
             |source: io::Error| Rejection { sequence: sequences.start, message: None, offset: None, source };
@@ -246,7 +246,7 @@ pub struct Rejection {
     pub source: io::Error,
 }
 
-/// Content of the extended acknowledgement, if any: behind our message, or with `NETLINK_CAP_ACK` behind its header.
+/// Content of the extended acknowledgement, if any: after our message, or with `NETLINK_CAP_ACK` after its header.
 fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)> {
     if message.flags & NLM_F_ACK_TLVS == 0 {
         return None;
@@ -255,7 +255,7 @@ fn explanation(message: Received<'_>) -> Option<(Option<String>, Option<usize>)>
         0 => (message::u32_at(message.payload, 4)? as usize).next_multiple_of(NLMSG_ALIGNTO),
         _ => NLMSG_HDRLEN,
     };
-    // struct nlmsgerr: error, then the header or whole of our message.
+    // struct nlmsgerr: error, then our message or its header.
     let attributes = message.payload.get(4 + ours..)?;
     let text = message::attribute(attributes, NLMSGERR_ATTR_MSG).map(|text| message::text(text).to_owned());
     let offset =

@@ -20,7 +20,7 @@ const HEADERS: u32 = 256;
 /// Receive buffer: some ten thousand reports, or the steps of a thousand packets.
 const ROOM: usize = 4 << 20;
 
-/// Makes a socket the listener of a group, with settings of `fill`. `EPERM` or `EEXIST` if another socket listens.
+/// Makes a socket the listener of a group, with `fill`'s settings; `EPERM` or `EEXIST` if another socket listens.
 pub(super) fn bind(
     socket: &mut NetlinkSocket,
     group: u16,
@@ -48,7 +48,7 @@ impl NflogListener {
         Ok(Self(socket))
     }
 
-    /// Waits for messages and returns their reports, which may be none. Fails with `ENOBUFS` if reports were lost.
+    /// Waits for messages and returns their reports, possibly none. Fails with `ENOBUFS` if reports were lost.
     pub fn take(&mut self) -> io::Result<Vec<NflogMessage>> {
         self.reports(NetlinkSocket::events)
     }
@@ -111,7 +111,7 @@ fn time(payload: &[u8]) -> Option<SystemTime> {
 
 const TRACE: u16 = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_TRACE);
 
-/// Extension headers of IPv6, which would have to be walked; a step contains only a part of them.
+/// IPv6 extension headers, which would have to be walked; a step contains only part of them.
 const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
 
 pub struct NftraceListener(NetlinkSocket);

@@ -10,7 +10,7 @@ use std::{os::fd::OwnedFd, os::unix::fs::MetadataExt};
 
 /// `CAP_NET_ADMIN` (`linux/capability.h`): rules, routes, addresses.
 pub const NET_ADMIN: u32 = 12;
-/// `CAP_NET_RAW`: the legacy interface of iptables opens a raw socket.
+/// `CAP_NET_RAW`: legacy iptables opens a raw socket.
 pub const NET_RAW: u32 = 13;
 /// `CAP_SYS_ADMIN`: namespaces.
 pub const SYS_ADMIN: u32 = 21;
@@ -30,7 +30,7 @@ pub fn read_as(process: &Path, path: &str) -> io::Result<Vec<u8>> {
 }
 
 /// Start of a file below a container's root directory. The container may have made the file: its symbolic links are resolved
-/// within that root, so that none leads to a file of the node, and reading can't block or go on without end.
+/// within that root, so that none leads to a node file, and reading can't block or go on forever.
 fn start_of_file(root: &File, path: &str) -> io::Result<Vec<u8>> {
     let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT);
@@ -56,12 +56,12 @@ fn without_links(root: &File, path: &str, flags: OFlag) -> io::Result<OwnedFd> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningProcess {
-    /// As seen from our process namespace.
+    /// In our PID namespace.
     pub id: u32,
     /// Cut to 15 bytes by the kernel.
     pub name: String,
     pub uid: u32,
-    /// True in our network namespace; `None` if that of another user's process is not readable.
+    /// True in our network namespace; `None` if another user's process can't be read.
     pub is_here: Option<bool>,
 }
 
@@ -129,7 +129,7 @@ pub(super) fn started(folder: &Path) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Reads a file of a process. The process chooses its name in it, of any bytes (`PR_SET_NAME` in `prctl(2)`).
+/// Reads a process's file. The process's name in it may have any bytes (`PR_SET_NAME` in `prctl(2)`).
 fn read(file: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
 }

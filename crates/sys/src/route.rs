@@ -17,8 +17,8 @@ const DELETE: [u16; 3] = [RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE];
 /// `lo` is the first interface of every namespace (`net/flow.h` in the kernel).
 const LOOPBACK_IFINDEX: u32 = 1;
 
-/// Addresses, routes and policy rules of a namespace in the form that an owner makes: the owner's, and equal ones of other
-/// programs. An entry with another selector, type or prefix belongs to neither list, whatever its protocol.
+/// Addresses, routes and policy rules of a namespace in the form that an owner makes: the owner's, and other programs' equal
+/// ones. An entry with another selector, type or prefix belongs to neither list, whatever its protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRoutes {
     pub ours: Vec<RoutingEntry>,
@@ -55,7 +55,7 @@ impl NamespaceRouting {
             }
         }
         let addresses = self.dump(RTM_GETADDR, &ifaddrmsg(), loopback_address)?;
-        // A kernel before 5.18 forgets the protocol of addresses; newer ones give `::1` a protocol.
+        // Kernels before 5.18 forget addresses' protocols; newer kernels give `::1` a protocol.
         found.lo_has_ipv6 = addresses.iter().any(|(there, _)| there.is_loopback());
         let remembers = addresses.iter().any(|(_, protocol)| protocol.is_some());
         let desired: BTreeSet<Ipv6Addr> = self.owner.each().filter_map(|one| one.address).collect();
@@ -76,8 +76,7 @@ impl NamespaceRouting {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let FoundRoutes { ours, of_others, .. } = self.read()?;
                 let is_there = ours.iter().chain(&of_others).any(|entry| entry.object == object);
-                let remedy =
-                    "an object of another program is in its place; remove that, or choose another table";
+                let remedy = "another program's object is in its place; remove that, or choose another table";
                 if is_there { Ok(()) } else { Err(io::Error::new(error.kind(), remedy)) }
             }
             other => other,
@@ -92,7 +91,7 @@ impl NamespaceRouting {
         Ok(())
     }
 
-    /// Gives another program's address or route the owner's protocol; an equal policy rule of the owner is added beside it.
+    /// Gives another program's address or route the owner's protocol; for a policy rule, adds the owner's equal rule.
     pub fn adopt(&mut self, object: Object) -> io::Result<()> {
         match object {
             Object::Rule { .. } => self.add(object),
@@ -100,7 +99,7 @@ impl NamespaceRouting {
         }
     }
 
-    /// Restores an entry of another owner with its protocol: it replaces the owner's; a policy rule is added beside it.
+    /// Restores another owner's entry with its protocol, replacing this owner's entry; a policy rule is added beside it.
     pub fn give_back(&mut self, entry: RoutingEntry) -> io::Result<()> {
         match entry.object {
             Object::Rule { .. } => self.make(entry, 0),
@@ -112,7 +111,7 @@ impl NamespaceRouting {
     pub fn remove(&mut self, object: Object) -> io::Result<()> {
         match object {
             // The kernel takes the first rule that matches the request, even one with further selectors: only the preference
-            // identifies a policy rule for sure (`rule_find` in `net/core/fib_rules.c`).
+            // reliably identifies a policy rule (`rule_find` in `net/core/fib_rules.c`).
             Object::Rule { .. } => match self.read()?.ours.into_iter().find(|own| own.object == object) {
                 Some(own) => self.remove_entry(own),
                 None => Ok(()),
@@ -138,7 +137,7 @@ impl NamespaceRouting {
     ) -> io::Result<Vec<T>> {
         use nix::libc::{EAFNOSUPPORT, EOPNOTSUPP, EPFNOSUPPORT};
         match self.socket.dump(kind, head, read) {
-            // A kernel without IPv6, or without policy rules for it, has none of ours.
+            // A kernel without IPv6, or without IPv6 policy rules, has none of ours.
             Err(error) if matches!(error.raw_os_error(), Some(EAFNOSUPPORT | EOPNOTSUPP | EPFNOSUPPORT)) => {
                 Ok(Vec::new())
             }
@@ -255,7 +254,7 @@ fn rule(payload: &[u8], forms: &[PolicyRules]) -> Option<ParsedEntry> {
         }
         _ => ParsedEntry::Unexpected {
             protocol,
-            what: format!("{family} policy rule of preference {preference}"),
+            what: format!("{family} policy rule with preference {preference}"),
         },
     })
 }

@@ -71,7 +71,7 @@ pub fn next_hops(flow: &RouteQuery<'_>) -> io::Result<Vec<String>> {
     Ok(interfaces)
 }
 
-/// Source ports at which a range of a policy rule begins, and those just behind its end.
+/// Source ports at which a policy rule's range begins, and the ports just after its end.
 pub fn source_port_bounds() -> io::Result<Vec<u16>> {
     let ranges = NetlinkSocket::open(NETLINK_ROUTE)?.dump(RTM_GETRULE, &[0; HEAD], |payload| {
         let mut of_rule = attributes(payload.get(HEAD..)?);

@@ -16,7 +16,7 @@ static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// The C library calls the functions in this section before `main`.
 #[used]
-#[expect(unsafe_code, reason = "the one way to come before Rust's runtime")]
+#[expect(unsafe_code, reason = "the only way to run before Rust's runtime")]
 // SAFETY: the section holds pointers to functions that are called without need of their arguments, as this one is, once, while
 // there is one thread. The function uses nothing of the runtime: it makes system calls and does not allocate.
 #[unsafe(link_section = ".init_array")]

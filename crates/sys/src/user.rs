@@ -1,4 +1,4 @@
-//! Users and groups of a process, user namespaces, and IDs in rules, which are those of the user namespace that owns the network
+//! Users and groups of a process, user namespaces, and IDs in rules, which belong to the user namespace that owns the network
 //! namespace (`sock_net(sk)->user_ns` in `xt_owner.c`). In a pod with `hostUsers: false` that is not ours.
 
 use super::namespace::NamespaceId;
@@ -16,7 +16,7 @@ const NS_GET_USERNS: libc::c_ulong = 0xb701;
 /// ID maps of the user namespace that owns a network namespace, in our numbers.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerIds {
-    /// Users, then groups; `None` if rules have our own numbers.
+    /// Users, then groups; `None` if rules use our own numbers.
     maps: Option<[Vec<IdMapRange>; 2]>,
 }
 
@@ -39,7 +39,7 @@ impl OwnerIds {
         read().unwrap_or_default()
     }
 
-    /// Our numbers of a user and a group in rules; `None` if either has none.
+    /// Our numbers for a user and a group in rules; `None` if either has none.
     pub fn ours(&self, (uid, gid): (u32, u32)) -> Option<(u32, u32)> {
         let Some([users, groups]) = &self.maps else { return Some((uid, gid)) };
         let ours = |map: &[IdMapRange], id: u32| {
@@ -64,7 +64,7 @@ fn in_rules(map: &[IdMapRange], id: u32) -> u32 {
     map.iter().find_map(|range| Some(range.inside + place(range)?)).unwrap_or(OVERFLOW)
 }
 
-#[expect(unsafe_code, reason = "a request that nix does not have")]
+#[expect(unsafe_code, reason = "a request that nix lacks")]
 fn owner(namespace: &File) -> io::Result<File> {
     // SAFETY: the request takes no argument, and returns a new file descriptor, which nothing else owns.
     unsafe {
@@ -115,7 +115,7 @@ fn parse(text: &str) -> Vec<IdMapRange> {
     text.lines().filter_map(range).collect()
 }
 
-/// A line of `uid_map` or `gid_map` (`user_namespaces(7)`): maps the IDs from `inside` to those from `outside` around it.
+/// A line of `uid_map` or `gid_map` (`user_namespaces(7)`): maps IDs from `inside` on to outer IDs from `outside` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdMapRange {
     pub inside: u32,

@@ -51,7 +51,7 @@ impl Requests {
     }
 }
 
-/// Rounds up, since an early wake-up would spin. A wait beyond the limit of `poll` takes several turns.
+/// Rounds up, since an early wake-up would spin. A wait beyond `poll`'s limit takes several turns.
 pub(super) fn timeout(left: Duration) -> PollTimeout {
     let rounded = left.as_millis() + u128::from(!left.is_zero());
     PollTimeout::try_from(rounded).unwrap_or(PollTimeout::MAX)
@@ -71,11 +71,11 @@ pub fn for_any(sources: &[BorrowedFd<'_>], at_most: Duration) -> io::Result<bool
 /// Replaces the kernel's barrier; far longer than a packet takes.
 const INSTEAD: Duration = Duration::from_millis(20);
 
-/// Returns once no packet is between two hooks that passed the first of them before the call. The kernel takes a packet from one
+/// Returns once every packet that was between two hooks at the call has passed the second. The kernel takes a packet from one
 /// hook to the next within an RCU read-side critical section (`__netif_receive_skb` in `net/core/dev.c`), and
-/// `MEMBARRIER_CMD_GLOBAL` waits for all of those (`membarrier(2)`): some 10 to 30 ms.
+/// `MEMBARRIER_CMD_GLOBAL` waits for all such sections (`membarrier(2)`): some 10 to 30 ms.
 pub fn for_packets() {
-    // Refused by kernels without it, those with processors that no timer interrupts, and possibly a system call filter.
+    // Refused by kernels without it or with processors that no timer interrupts, and perhaps system call filters.
     if membarrier(MembarrierCommand::Global).is_err() {
         thread::sleep(INSTEAD);
     }

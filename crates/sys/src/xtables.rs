@@ -36,7 +36,7 @@ const ACCEPT: i32 = -NF_ACCEPT.cast_signed() - 1;
 pub fn holds_anything(family: Family, table: &str) -> io::Result<bool> {
     use nix::libc::{EAGAIN, ENOENT, ENOPROTOOPT};
     let Some(socket) = opened(family)? else { return Ok(false) };
-    // A request for its counts would load the module of a missing table.
+    // Requesting counts would load a missing table's module.
     if let Err(error) = entries(&socket, family, table, 0) {
         match error.raw_os_error() {
             Some(EAGAIN) => {}
@@ -122,7 +122,7 @@ fn counted(family: Family, info: &[u8], entries: &[u8]) -> Option<BTreeMap<Strin
         at = at.checked_add(length).filter(|next| *next > at)?;
     }
     counts.remove(ERROR);
-    // In a table without that hook, a user's chain may have a hook's name.
+    // In a table without that hook, a user-defined chain may have a hook's name.
     let is_base = |name: &str| (0..HOOKS).any(|hook| hooks >> hook & 1 == 1 && hook_name(hook) == name);
     for (name, count) in &mut counts {
         if !is_base(name) {
@@ -172,7 +172,7 @@ fn entries(socket: &OwnedFd, family: Family, table: &str, size: u32) -> io::Resu
 }
 
 /// Reads an option selected by the content of `value`, which the kernel overwrites.
-#[expect(unsafe_code, reason = "nix has no option whose value is a question as well")]
+#[expect(unsafe_code, reason = "nix has no option whose value is also the request")]
 fn get(socket: &impl AsFd, family: Family, option: i32, table: &str, value: &mut [u8]) -> io::Result<()> {
     // The kernel ends the name with a zero.
     let name = &table.as_bytes()[..table.len().min(NAME - 1)];

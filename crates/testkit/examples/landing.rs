@@ -1,7 +1,7 @@
 //! Reports the listener that a TCP connection reaches and its original destination. `landing listen ADDR:PORT...` acts as the
 //! proxy. It answers each connection with one line and prints the same line: `15006 from 192.0.2.2:40000 to 192.0.2.1:8080`.
-//! `landing dial ADDR:PORT` acts as a client and prints the answer. Redirects are invisible to a client, hence the report by the
-//! listener, which forwards no data and runs until it is ended.
+//! `landing dial ADDR:PORT` acts as a client and prints the answer. Redirects are invisible to a client, so the listener reports
+//! them; it forwards no data and runs until killed.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write};
@@ -59,7 +59,7 @@ fn listen(addresses: &[SocketAddr]) -> Outcome<()> {
 fn answer_all(listener: &TcpListener) -> Outcome<()> {
     loop {
         let (stream, client) = listener.accept()?;
-        // An early hangup of one client does not end the service of the next.
+        // A client's early hangup does not affect the next client.
         if let Err(error) = answer(&stream, client) {
             writeln!(io::stderr(), "landing: {client}: {error}")?;
         }
@@ -74,7 +74,7 @@ fn answer(mut stream: &TcpStream, client: SocketAddr) -> Outcome<()> {
     Ok(())
 }
 
-/// Destination that the client dialled: of a connection without a redirect, its local address.
+/// Destination that the client dialled; without a redirect, the connection's local address.
 fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
     let local = stream.local_addr()?;
     let original = match local {

@@ -198,7 +198,7 @@ impl Shell {
         }
     }
 
-    /// Fails unless the shell's terminal displays `until` after a line was typed.
+    /// Fails unless the shell's terminal displays `until` after a line is typed.
     pub fn displays(&self, typed: &str, until: &str) {
         let (call, setup) = match self.name {
             "bash" => ("bash --norc --noprofile -i", "source ./script; echo REA''DY"),
@@ -240,7 +240,7 @@ while zpty -r shell part; do print -rn -- $part; [[ $part == *'>>>'* ]] && break
 zpty -d shell
 "#;
 
-/// Characters that are typed before zsh's editor starts may be lost, so it reports its start.
+/// Characters typed before zsh's editor starts may be lost, so the editor reports its start.
 const ZSH_START: &str = "
 autoload -Uz compinit && compinit -u -C -d ./dump
 source ./script

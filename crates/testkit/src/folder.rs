@@ -1,4 +1,4 @@
-//! Temporary folders with the lifetime of their test.
+//! Temporary folders, removed when their test ends.
 
 use std::{
     env,

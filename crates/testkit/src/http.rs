@@ -228,12 +228,12 @@ pub fn head(status: u16, length: Option<usize>) -> String {
 }
 
 pub fn answer(connection: &mut Connection, status: u16, body: &str) -> io::Result<()> {
-    // In one write: of two small packets, the second would wait for the client's acknowledgement of the first.
+    // In one write: the second of two small packets would wait for the first one's acknowledgement.
     connection.write_all((head(status, Some(body.len())) + body).as_bytes())?;
     connection.flush()
 }
 
-/// Writes a chunk of a response of unknown length; an empty one ends it.
+/// Writes a chunk of a response of unknown length; an empty chunk ends it.
 pub fn chunk(connection: &mut Connection, text: &str) -> io::Result<()> {
     connection.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())?;
     connection.flush()

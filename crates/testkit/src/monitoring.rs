@@ -1,4 +1,4 @@
-//! Checks the alerts and the dashboard of `docker/monitoring` against the page that a program exports: each metric in them
+//! Checks the alerts and the dashboard in `docker/monitoring` against the page that a program exports: each metric they use
 //! exists, with the selected labels and values.
 
 use serde_json::Value;
@@ -29,7 +29,7 @@ impl Exporter {
 /// Labels that Prometheus adds to a scraped page.
 const OF_PROMETHEUS: [&str; 4] = ["instance", "job", "namespace", "pod"];
 
-/// Panics with the program's metrics and labels that its page lacks.
+/// Panics with the metrics and labels that the program's page lacks.
 pub fn check(program: Exporter, page: &str) {
     let samples: Vec<(String, Labels)> = page.lines().filter_map(sample).collect();
     let (mut missing, mut count) = (Vec::new(), 0);

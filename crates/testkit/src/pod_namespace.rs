@@ -1,4 +1,4 @@
-//! A network namespace in the place of a pod's.
+//! A network namespace in place of a pod's.
 
 use crate::{command, running::Running, until};
 use std::{fs, process::Command};

@@ -1,4 +1,4 @@
-//! Processes of tests.
+//! Tests' child processes.
 
 use crate::{
     command, until,
@@ -36,7 +36,7 @@ impl Drop for Running {
     }
 }
 
-/// A running program with the lines of its log on standard error, killed on drop.
+/// A running program with its log lines from standard error, killed on drop.
 pub struct Logged {
     child: Running,
     lines: Arc<Mutex<(Vec<String>, bool)>>,
@@ -90,7 +90,7 @@ impl Logged {
         status.expect("the program has ended")
     }
 
-    /// Ends the program like the kubelet and returns its exit code.
+    /// Ends the program like a kubelet and returns its exit code.
     #[track_caller]
     pub fn stop(mut self) -> Option<i32> {
         self.signal("TERM");

@@ -1,5 +1,5 @@
-//! The catalogue of scenarios: calls and their rules. A folder has the rules of its call; a table of cases has the differences
-//! from a folder's rules. `rules/scenarios/README.md` describes both.
+//! The scenario catalogue: calls and their rules. A folder has its call's rules; a table of cases has the differences from a
+//! folder's rules. `rules/scenarios/README.md` describes both.
 
 use serde_json::{Map, Value};
 use std::{
@@ -70,7 +70,7 @@ impl Case {
         self.folder.ends_with(&self.name)
     }
 
-    /// Content of one of its [`FILES`]; `None` if it sets no rules of that family.
+    /// Content of one of the [`FILES`]; `None` if the call sets no such rules.
     pub fn text(&self, file: &str) -> Option<String> {
         let whole = fs::read_to_string(self.folder.join(file)).ok()?;
         let changes = self.changes.get(file).map_or("", String::as_str);
@@ -115,7 +115,7 @@ impl Case {
         variables.map(|(name, value)| (name.clone(), value.as_str().expect("a string").to_owned())).collect()
     }
 
-    /// Substrings of its call's standard error.
+    /// Substrings of the call's standard error.
     pub fn warnings(&self) -> Vec<String> {
         self.strings("warnings")
     }
@@ -190,7 +190,7 @@ fn setting(line: &str) -> Option<(String, Value)> {
     Some((key.to_owned(), read))
 }
 
-/// Applies changes to a string. A line without a mark is the next equal line of the string: the change follows it. The error is
+/// Applies changes to a string. A line without a mark is the string's next equal line, and the change follows it. The error is
 /// the missing line.
 fn applied<'a>(text: &'a str, changes: &'a str) -> Result<String, &'a str> {
     let mut lines = text.lines();
@@ -253,8 +253,8 @@ fn difference(old: &str, new: &str) -> String {
     changes
 }
 
-/// Context lines that lead past these lines: the heading of the last table or chain, and the last line; all lines if those also
-/// occur earlier.
+/// Context lines that lead past these lines: the heading of the last table or chain, and the last line; all lines if either also
+/// occurs earlier.
 fn place<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let Some((last, before)) = lines.split_last() else { return Vec::new() };
     let is_heading = |line: &&str| line.starts_with("* ") || line.ends_with(" {");

@@ -1,5 +1,5 @@
 //! The scope of tests: a sample that changes daily, or everything with `TEST_ALL=1` (`scripts/test --all`). Tests that only run
-//! in full, such as those with a container runtime, are `#[ignore]`d with a reason instead.
+//! in full, such as container runtime tests, are `#[ignore]`d with a reason instead.
 
 use std::env;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,8 +22,8 @@ pub fn runs<T>(all_runs: T, sample: T) -> T {
     if all() { all_runs } else { sample }
 }
 
-/// All items, or about `count` at equal distances, another group each day: after as many days as groups, each item was in one. A
-/// sample of a sorted table has items of each part.
+/// All items, or about `count` at equal distances, a different group each day until each item has had its turn. A sample of a
+/// sorted table has items from each part.
 pub fn of<T>(items: Vec<T>, count: usize) -> Vec<T> {
     let groups = items.len().div_ceil(count.max(1)).max(1);
     if all() || groups == 1 {

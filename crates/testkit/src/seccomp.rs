@@ -70,8 +70,8 @@ fn new_log(folder: &Path, profile: &str) -> PathBuf {
     folder.join(format!("{profile}.{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Traces a program. The child process is the program, with its signals and exit code, because the tracer is not its parent
-/// (`-D`). `PATH` is empty, as in the images.
+/// Traces a program. The child process is the program itself, with its signals and exit code: with `-D`, the tracer is a
+/// grandchild. `PATH` is empty, as in the images.
 fn traced(program: &Path, log: &Path) -> Command {
     let mut command = Command::new("strace");
     command.args(["-D", "-f", "-q", "-e", "signal=none", "-E", "PATH=/nowhere", "-o"]).arg(log);

@@ -16,14 +16,14 @@ pub fn read(file: impl AsRef<Path>) -> Vec<(String, String)> {
     found
 }
 
-/// Compares sections with those of a file, which `UPDATE_GOLDENS=1` writes first.
+/// Compares sections with a file's sections; `UPDATE_GOLDENS=1` writes the file first.
 #[track_caller]
 pub fn golden(file: impl AsRef<Path>, sections: impl IntoIterator<Item = (String, String)>) {
     let text = sections.into_iter().map(|(name, text)| format!("-- {name} --\n{text}"));
     super::golden(file, &text.collect::<String>());
 }
 
-/// Compares the result for each section with the section after it, whose name has this ending, as [`golden`] does.
+/// Compares each section's answer with the next section, whose name has this ending, like [`golden`].
 #[track_caller]
 pub fn answers(file: impl AsRef<Path>, ending: &str, answer: impl Fn(&str) -> String) {
     let questions = read(&file).into_iter().filter(|(name, _)| !name.ends_with(ending));

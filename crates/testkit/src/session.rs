@@ -1,5 +1,5 @@
-//! Shell sessions with their output. A file has sections: files in the user's folder, and sessions. The lines after `$ ` of a
-//! session are run by a shell; below each is its output on both streams, and its exit code if that is not 0.
+//! Shell sessions with their output. A file has sections: files in the user's folder, and sessions. A shell runs a session's
+//! lines after `$ `; below each is its output on both streams, and its exit code if not 0.
 
 use crate::{
     command_line::{Program, ended},

@@ -1,4 +1,4 @@
-{{/* Behind the names of what is one of each revision. */}}
+{{/* Name suffix of revisioned objects. */}}
 {{- define "sidecar-init.suffix" -}}
 {{ if ne .Values.injector.revision "default" }}-{{ .Values.injector.revision }}{{ end }}
 {{- end }}
@@ -11,7 +11,7 @@ sidecar-injector{{ include "sidecar-init.suffix" . }}
 sidecar-injector-environment{{ include "sidecar-init.suffix" . }}
 {{- end }}
 
-{{/* The labels of the webhook's objects; they also select its pods. */}}
+{{/* The webhook objects' labels, which also select the webhook's pods. */}}
 {{- define "sidecar-init.webhookLabels" -}}
 app.kubernetes.io/name: sidecar-injector
 app.kubernetes.io/instance: {{ include "sidecar-init.injector" . }}
@@ -24,7 +24,7 @@ app.kubernetes.io/instance: {{ include "sidecar-init.injector" . }}
 app.kubernetes.io/component: operator
 {{- end }}
 
-{{/* The names of webhook configurations before the revision, and before a tag. */}}
+{{/* Webhook configurations' name prefixes, before the revision and before a tag. */}}
 {{- define "sidecar-init.configuration" -}}
 {{ .Values.injector.istioNames | ternary "istio-sidecar-injector" "sidecar-injector" }}
 {{- end }}
@@ -45,7 +45,7 @@ app.kubernetes.io/component: operator
 {{- toJson $names }}
 {{- end }}
 
-{{/* What a Deployment of the injector has beside its pods. Takes the values, and the labels that select its pods. */}}
+{{/* Fields of an injector Deployment besides its pods. Takes the values, and the labels that select the pods. */}}
 {{- define "sidecar-init.rollout" -}}
 replicas: {{ .injector.replicas }}
 strategy:
@@ -55,7 +55,7 @@ selector:
   matchLabels: {{ .labels | nindent 4 }}
 {{- end }}
 
-{{/* What all pods of the injector have. Takes the same. */}}
+{{/* Fields of all injector pods. Takes the same arguments. */}}
 {{- define "sidecar-init.pod" -}}
 securityContext:
   runAsNonRoot: true
@@ -80,7 +80,7 @@ topologySpreadConstraints:
 {{- include "sidecar-init.scheduling" (dict "component" .injector "pullSecrets" .pullSecrets) }}
 {{- end }}
 
-{{/* Where pods run, with what priority, and how their images are pulled; each of it only if it is set. */}}
+{{/* Scheduling, priority and image pull secrets of pods, each only if set. */}}
 {{- define "sidecar-init.scheduling" -}}
 {{- with .component.priorityClassName }}
 priorityClassName: {{ . | quote }}
@@ -96,7 +96,7 @@ imagePullSecrets: {{ toJson . }}
 {{- end }}
 {{- end }}
 
-{{/* What all containers of the injector have. Takes its values. */}}
+{{/* Fields of all injector containers. Takes the injector's values. */}}
 {{- define "sidecar-init.container" -}}
 image: {{ .image | quote }}
 imagePullPolicy: IfNotPresent
@@ -108,7 +108,7 @@ securityContext:
   capabilities: { drop: [ALL] }
 {{- end }}
 
-{{/* What a NetworkPolicy lets out: calls of the API server, and of the resolver (5353 in OpenShift). Takes the values. */}}
+{{/* Egress rules of a NetworkPolicy: to the API server and the resolver (5353 in OpenShift). Takes the values. */}}
 {{- define "sidecar-init.egress" -}}
 - ports:
     {{- range .networkPolicy.apiServerPorts }}
@@ -121,7 +121,7 @@ securityContext:
     - { protocol: TCP, port: 5353 }
 {{- end }}
 
-{{/* What all webhooks have in common. The server sets caBundle. */}}
+{{/* Fields common to all webhooks. The server sets caBundle. */}}
 {{- define "sidecar-init.webhook" -}}
 admissionReviewVersions: [v1]
 rules:
@@ -131,7 +131,7 @@ sideEffects: None
 timeoutSeconds: 10
 {{- end }}
 
-{{/* Those that inject. At most one of them is called for a pod. */}}
+{{/* Fields of injection webhooks. Each pod causes at most one call. */}}
 {{- define "sidecar-init.injecting" -}}
 {{ include "sidecar-init.webhook" . }}
 reinvocationPolicy: Never
@@ -139,7 +139,7 @@ clientConfig:
   service: { name: {{ include "sidecar-init.injector" . }}, namespace: {{ .Release.Namespace | quote }}, path: /inject, port: 443 }
 {{- end }}
 
-{{/* Problems of values that the schema cannot express, as a JSON list: of a release, and of `sidecar-injector manifests`. */}}
+{{/* Problems with values that the schema cannot express, as a JSON list, for releases and `sidecar-injector manifests`. */}}
 {{- define "sidecar-init.problems" -}}
 {{- $injector := .Values.injector }}
 {{- $problems := list }}
@@ -147,7 +147,7 @@ clientConfig:
 {{- $problems = append $problems "nothing is enabled; set injector.enabled, cni.enabled or repair.enabled" }}
 {{- end }}
 
-{{- /* Keys with the images, examples, whether they are required, and whether they are of injected pods. */}}
+{{- /* Each image's key, value and example; whether it's required; whether it's for injected pods. */}}
 {{- $images := list }}
 {{- if $injector.enabled }}
 {{- $images = append $images (list "injector.image" $injector.image "registry.example/sidecar-injector:0.1.0" true false) }}
@@ -172,11 +172,11 @@ clientConfig:
 {{- else if regexMatch `[\s[:cntrl:]]` $image }}
 {{- $fault = "is not an image" }}
 {{- else if and (index . 4) (not (contains "/" $image)) }}
-{{- $fault = "has no slash, so it would be sought in the hub of the values" }}
+{{- $fault = "has no slash, so it would be looked up in the values' hub" }}
 {{- else if contains "@" $image }}
 {{- /* The algorithms and forms of OCI's go-digest; container runtimes refuse any other. */}}
 {{- if not (regexMatch `^[^@]*@(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})$` $image) }}
-{{- $fault = "has a digest that is not one, such as sha256: and 64 hexadecimal digits in small letters" }}
+{{- $fault = "has an invalid digest; valid is, for example, sha256: and 64 lowercase hexadecimal digits" }}
 {{- end }}
 {{- /* A colon before the last slash precedes the port of a registry. */}}
 {{- else if not (regexMatch `:[^/]*$` $image) }}
@@ -194,7 +194,7 @@ clientConfig:
 {{- $names := list $injector.revision }}
 {{- range $injector.tags }}
 {{- if has . $names }}
-{{- $fault := "is named already, and two webhooks would be called; name each once" }}
+{{- $fault := "is named already, so two webhooks would be called; name each once" }}
 {{- $problems = append $problems (printf "injector.tags: %q %s" . $fault) }}
 {{- end }}
 {{- $names = append $names . }}

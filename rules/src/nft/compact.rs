@@ -1,9 +1,8 @@
-//! Shortens a chain without a change of its meaning, by three facts: rules with the same action whose conditions differ in one
-//! field are one rule on the union; a rule may move before another if no packet fulfils both, or if both have the same effect; a
-//! rule whose packets are all decided by earlier rules is removable.
+//! Shortens a chain without changing its meaning, by three facts: rules with the same action whose conditions differ in one field
+//! merge into one rule; a rule may move before another if no packet fulfils both, or if both have the same effect; a rule is
+//! removable if earlier rules decide all its packets.
 //!
-//! Rules write marks, which invalidates earlier knowledge of a mark: such a field takes part in none of the three across a rule
-//! that writes it.
+//! Rules that write marks invalidate earlier knowledge of them: none of the three uses a field across a rule that writes it.
 
 use super::{Base, Effect, draft::Draft};
 use crate::field::{Condition, Field};
@@ -11,7 +10,7 @@ use crate::{Family, Target, WriteSet};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Fields along which rules merge, those with the longest lists first.
+/// Fields along which rules merge, longest lists first.
 const FIELDS: [Field; 11] = [
     Field::Source(Family::V4),
     Field::Source(Family::V6),
@@ -54,14 +53,14 @@ fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
     merger.finish()
 }
 
-/// Rules that merge along fields. Partners are found by their common part, as a list may produce thousands of rules.
+/// Rules that merge along fields. Partners are found by their common part, because a list may produce thousands of rules.
 struct Merger<'a> {
     fields: &'a [Field],
     drafts: Vec<Draft>,
-    /// Values of each draft that are not among its conditions yet, in sets of which each is at least twice as long as the next:
-    /// merging a list in any order takes little more time than sorting it.
+    /// Values of each draft that are not yet in its conditions, in sets each at least twice as long as the next: merging a list
+    /// in any order takes little longer than sorting it.
     later: Vec<Vec<Condition>>,
-    /// The last draft of each kind, by a hash of the common part of its rules.
+    /// The last draft of each kind, by a hash of its rules' common part.
     last: HashMap<u64, usize>,
     /// First of the trailing drafts with the same effect.
     alike_from: usize,
@@ -116,7 +115,7 @@ impl<'a> Merger<'a> {
         self.later.push(Vec::new());
     }
 
-    /// Schedules a condition's values to be added to those of a draft.
+    /// Schedules a condition's values to be added to a draft's.
     fn absorb_later(&mut self, index: usize, mut more: Condition) {
         let later = &mut self.later[index];
         if let Some(last) = later.last_mut().filter(|last| last.values.precedes(&more.values)) {
@@ -155,12 +154,12 @@ impl<'a> Merger<'a> {
     }
 }
 
-/// NAT and TPROXY to a port: `nft` requires the port's protocol.
+/// True for NAT and TPROXY: `nft` requires the port's protocol.
 fn needs_one_protocol(effect: &Effect) -> bool {
     matches!(effect, Effect::Target(Target::Redirect(_) | Target::Tproxy { .. }))
 }
 
-/// True if the rules differ only in the values of their condition number `at`.
+/// True if the rules differ only in the values of condition `at`.
 fn same_but(a: &Draft, b: &Draft, at: usize) -> bool {
     let (a_conditions, b_conditions) = (&a.conditions, &b.conditions);
     // Names are compared last, as that takes longest.
@@ -177,7 +176,7 @@ fn same_effect(a: &Draft, b: &Draft) -> bool {
     (&a.effect, &a.report) == (&b.effect, &b.report)
 }
 
-/// True if the order of two neighbours has no effect. `contradict`: no packet fulfils a condition of each.
+/// True if the order of two neighbours has no effect. `contradict`: no packet fulfils both conditions.
 fn commute(a: &Draft, b: &Draft, contradict: impl Fn(&Condition, &Condition) -> bool) -> bool {
     #[cfg(test)]
     crate::intervals::steps::count(1);
@@ -196,7 +195,7 @@ fn is_repeatable(draft: &Draft) -> bool {
     }
 }
 
-/// Removes rules that no packet reaches. Owners merge on the way, because each rule is checked against all earlier ones.
+/// Removes rules that no packet reaches. Merges owners on the way, because each rule is checked against all earlier ones.
 fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut kept = Merger::of(&[Field::Uid, Field::Gid]);
     for draft in drafts {
@@ -227,7 +226,7 @@ fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
     drafts
 }
 
-/// Removes condition `at` from a rule if no packet that fails it arrives there, or would after a later rule; true if removed.
+/// Removes condition `at` if no packet that fails it reaches the rule, perhaps after moving a later rule up; true if removed.
 fn drop_negated_owner(drafts: &mut [Draft], index: usize, at: usize) -> bool {
     let mut others = drafts[index].clone();
     others.conditions[at] = others.conditions[at].opposite();
@@ -261,7 +260,7 @@ struct Fact {
 }
 
 /// True if earlier rules decide all packets of the draft. An earlier rule with one condition beyond the known facts decides the
-/// packets that fulfil it; the rest fails it, which is a new fact, so that other rules may now decide them all.
+/// packets that fulfil it; the rest fail it, a new fact by which other rules may decide them all.
 fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
     let writes = earlier.iter().map(|rule| rule.writes).enumerate();
     let writers: Vec<_> = writes.filter(|(_, writes)| *writes != WriteSet::NOTHING).collect();
@@ -446,7 +445,7 @@ mod tests {
         Verdict { jumps, end: None, packet }
     }
 
-    /// Rules of a list in a pseudorandom order: a function creates those of one item.
+    /// Rules of a list in pseudorandom order: `rules` creates one item's rules.
     fn listed(count: u32, rules: impl Fn(u128) -> Vec<Draft>) -> Vec<Draft> {
         (0..count).flat_map(|item| rules((item.wrapping_mul(0x9E37_79B1) >> 8).into())).collect()
     }

@@ -1,4 +1,4 @@
-//! Rules on their way from iptables' vocabulary to that of nf_tables.
+//! Rules on their way from iptables' vocabulary to nf_tables'.
 
 use super::{Base, Effect, Kind};
 use crate::field::{Condition, Field};
@@ -12,7 +12,7 @@ pub(super) struct Draft {
     pub(super) conditions: Vec<Condition>,
     pub(super) report: Option<Target>,
     pub(super) effect: Effect,
-    /// Including the chains that it leads to.
+    /// Includes the chains that it leads to.
     pub(super) writes: WriteSet,
     pub(super) origin: Option<Origin>,
 }
@@ -21,13 +21,13 @@ pub(super) fn chain_name(table: Table, chain: &str) -> String {
     format!("{table}_{chain}")
 }
 
-/// Hook and priority of a base chain of ours: just before that of iptables, so that ours come first. Of chains of equal priority
-/// the kernel calls the one that was registered last first (`nf_hook_entries_grow`).
+/// Hook and priority of our base chain: just before iptables', so that ours comes first. Of chains of equal priority, the kernel
+/// calls the last registered first (`nf_hook_entries_grow`).
 pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
     base_of(table, chain).map(|base| Base { priority: base.priority - 1, ..base })
 }
 
-/// Hook and priority of a base chain of iptables (`NF_IP_PRI_*` in `linux/netfilter_ipv4.h`).
+/// Hook and priority of an iptables base chain (`NF_IP_PRI_*` in `linux/netfilter_ipv4.h`).
 pub fn base_of(table: Table, chain: &Chain) -> Option<Base> {
     let Chain::Base(hook) = *chain else { return None };
     let (kind, priority) = match (table, hook) {
@@ -42,7 +42,7 @@ pub fn base_of(table: Table, chain: &Chain) -> Option<Base> {
     Some(Base { kind, hook, priority })
 }
 
-/// Drafts of statements; a report joins the rule on which it reports.
+/// Drafts of statements; a report joins the rule that it reports on.
 pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainWrites) -> Vec<Draft> {
     let mut drafts = Vec::with_capacity(statements.len());
     let mut statements = statements.into_iter().peekable();
@@ -64,7 +64,7 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainW
             writes: written.by(table, &statement.rule.target),
             origin: statement.origin,
         };
-        // If no socket takes a packet, TPROXY of iptables drops it, and that of nf_tables lets it go on.
+        // If no socket takes a packet, iptables' TPROXY drops it, and nf_tables' lets it go on.
         let drop = fails_closed.then(|| Draft {
             report: None,
             effect: Effect::Target(Target::Drop),
@@ -102,14 +102,14 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
 fn effect(table: Table, target: &Target) -> Effect {
     match target {
         Target::Jump(chain) => Effect::Jump(chain_name(table, chain.as_str())),
-        // Ours come first; the chain's owner calls it later, by a base chain. Our rules for packets that pass it are too early.
+        // Ours come first; the owner calls the chain later, from a base chain. Our rules after it would be too early.
         Target::JumpForeign(_) => Effect::Target(Target::Accept),
         report if report.is_report() => Effect::None,
         other => Effect::Target(other.clone()),
     }
 }
 
-/// Rules of IPv4 if IPv6 is off. In a base chain, a first rule lets IPv6 pass.
+/// IPv4 rules, for when IPv6 is off; in a base chain, a first rule lets IPv6 pass.
 pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
     let guard = Draft {
         conditions: vec![Condition::family(Family::V6)],
@@ -125,7 +125,7 @@ pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
     is_base.then_some(guard).into_iter().chain(rules).collect()
 }
 
-/// Rules of both families as one list: equal ones lose their family, the others get a condition on theirs, in their order.
+/// Merges the rules of both families in order: equal rules apply to both; the others get a condition on their family.
 pub(super) fn join(v4: &[Draft], v6: &[Draft]) -> Vec<Draft> {
     let mut joined = Vec::with_capacity(v4.len() + v6.len());
     for op in capture_diff_slices(Algorithm::Lcs, v4, v6) {

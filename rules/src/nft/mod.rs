@@ -1,8 +1,8 @@
 //! Translation of rules to nf_tables: one table for both families, lists in sets.
 //!
-//! The input is the checked rules for iptables, not a second policy. Statements become drafts, each chain is shortened
-//! (`compact`), the chains of the two families become one (`join`), and conditions that nf_tables lacks are rewritten (`split`).
-//! The length of a rule set depends on the options used, never on the number of their values.
+//! The input is the checked iptables rules, not a second policy. Statements become drafts, each chain is shortened (`compact`),
+//! the chains of the two families become one (`join`), and conditions that nf_tables lacks are rewritten (`split`). The length of
+//! a rule set depends on the options used, never on the number of their values.
 
 mod compact;
 mod draft;
@@ -50,7 +50,7 @@ pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<InetTable
     (!chains.is_empty()).then(|| in_sets(name, chains))
 }
 
-/// Table of these chains, every list in a set. Equal lists of the same rule share one.
+/// Makes a table with every list in a set. Equal lists of a rule share a set.
 fn in_sets(name: &str, chains: Vec<NamedChain>) -> InetTable {
     let mut sets = Vec::new();
     let chain = |(name, base, drafts): NamedChain| {
@@ -80,7 +80,7 @@ fn is_list(kind: SetKind, values: &Intervals) -> bool {
     if kind.has_ranges { values.ranges().len() > 1 } else { values.numbers().take(2).count() > 1 }
 }
 
-/// Maximum of single ports stored as ranges, as `nft` users write them; more are in a hash table, which is faster to write.
+/// Maximum single ports stored as ranges, as `nft` users write them; more use a hash table, which is faster to write.
 const MAX_AS_RANGES: usize = 100;
 
 impl SetKind {

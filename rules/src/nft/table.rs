@@ -11,7 +11,7 @@ pub struct InetTable {
     /// Of the family `inet`.
     pub name: String,
     pub sets: Vec<Set>,
-    /// By table of iptables: first the base chains, then the others.
+    /// By iptables table: first the base chains, then the others.
     pub chains: Vec<InetChain>,
 }
 
@@ -19,7 +19,7 @@ pub struct InetTable {
 pub struct Set {
     /// Name of the option's rule, with the kind of its values.
     pub name: String,
-    /// Sets of source and destination values are the same.
+    /// Source and destination sets have the same kind.
     pub kind: SetKind,
     pub values: Intervals,
 }
@@ -31,15 +31,15 @@ pub struct SetKind {
 }
 
 impl SetKind {
-    /// True if the kernel needs a flag for a hash table, as for sets of values that may expire (none of ours do): for keys of two
-    /// bytes without ranges it would choose a bitmap, to which adding 5,000 values took a quarter of a second. Such a set also
-    /// states its size: a hash table that grows after the commit (`rhashtable`) is listed with values missing.
+    /// True if the kernel needs a flag to choose a hash table, the flag of sets whose values may expire (ours never do): for
+    /// two-byte keys without ranges it would choose a bitmap, where adding 5,000 values took a quarter of a second. Such a set
+    /// also states its size: a hash table that grows after the commit (`rhashtable`) is listed with missing values.
     pub fn asks_for_hash(self) -> bool {
         self == Self { data_type: DataType::Port, has_ranges: false }
     }
 }
 
-/// Interval of the kernel's search for expired values, in days: about the maximum of 32 bits of milliseconds.
+/// Interval of the kernel's search for expired values, in days: about the maximum of 32-bit milliseconds.
 pub const NEVER_DAYS: u32 = 49;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct Base {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Filter,
-    /// Routes a packet again after a change of its mark.
+    /// Routes a packet again after a mark change.
     Route,
     /// Sees the first packet of a connection and may redirect it.
     Nat,
@@ -101,12 +101,12 @@ pub struct Test {
     pub set: Option<String>,
 }
 
-/// As in iptables, except that TPROXY accepts a packet that a socket takes, and does not match without one.
+/// As in iptables, except that TPROXY accepts packets that a socket takes, and does not match otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     Target(Target),
     Jump(String),
-    /// Walks a chain of this name, whose end is the end of this one.
+    /// Walks a chain of this name, whose end also ends this chain.
     Goto(String),
     None,
 }

@@ -24,9 +24,7 @@ pub enum Problem {
     /// A line that is none of `*TABLE`, `:CHAIN`, a command on a chain, `COMMIT` or a comment.
     #[error("is not a line of iptables-save output: {0:?}; run iptables-save and use its output")]
     Unknown(String),
-    #[error(
-        "is output of iptables -L, which lacks conditions of rules; run iptables-save and use its output"
-    )]
+    #[error("is iptables -L output, which lacks rule conditions; run iptables-save and use its output")]
     HumanListing,
     /// A chain or rule before the first `*TABLE`.
     #[error("has no table; run iptables-save and use its output")]
@@ -43,7 +41,7 @@ pub fn listing(text: &str, family: Family) -> Result<Listing, ParseError> {
     listing_of(text, family, |_| true)
 }
 
-/// [`listing`] of some of its tables, by their numbers from 0.
+/// [`listing`] of some tables, by their numbers from 0.
 pub(crate) fn listing_of(
     text: &str,
     family: Family,
@@ -79,7 +77,7 @@ pub fn save(text: &str, family: Family, ownership: &Ownership) -> Result<State, 
     listing(text, family).map(|listing| listing.state(ownership))
 }
 
-/// Parses a preview of ours, statement by statement, in its order and spelling. A jump to a chain that it does not make is
+/// Parses one of our previews, statement by statement, in its order and spelling. Jumps to chains that it does not make are
 /// foreign. Fails at the first line that can't be read, or that the model can't express.
 pub fn restore(text: &str, family: Family) -> Result<RuleSet, ParseError> {
     let mut rules = RuleSet::empty(family);
@@ -109,11 +107,11 @@ pub(crate) struct TableBlock {
     pub(crate) family: Option<Family>,
     /// `None` for a table that iptables does not have.
     pub(crate) table: Option<Table>,
-    /// Output of `iptables -S`, which names no table.
+    /// True for `iptables -S`, which names no table.
     pub(crate) is_of_commands: bool,
 }
 
-/// Walks the lines; `visit` gets each entry with the number of its block and its table.
+/// Walks the lines; `visit` gets each entry with its block's number and its table.
 pub(crate) fn read(
     text: &str,
     mut visit: impl FnMut(usize, Option<Table>, Entry<'_>) -> Result<(), Problem>,
@@ -236,8 +234,8 @@ fn counted(text: &str) -> (Option<Hits>, &str) {
     (hits, rest)
 }
 
-/// Splits at spaces. Double quotes at the start of a word enclose it; inside them a backslash escapes the next character
-/// (`xtables_save_string`). Within any other word, and at the start of a name, a quote is a part of it.
+/// Splits at spaces. A double quote at the start of a word encloses it; inside, a backslash escapes the next character
+/// (`xtables_save_string`). Elsewhere in a word, and at the start of a name, a quote is part of it.
 fn words(text: &str) -> Result<Vec<String>, Problem> {
     let precedes_name = |word: &String| matches!(word.as_str(), "-i" | "-o" | "-j" | "-g");
     let mut words: Vec<String> = Vec::new();
@@ -265,7 +263,7 @@ mod tests {
     use super::*;
     use crate::Hook;
 
-    /// `iptables-save` prints comments and names of chains unescaped.
+    /// `iptables-save` prints comments and chain names unescaped.
     #[test]
     fn foreign_text_ends_no_line_and_opens_no_quote() {
         let text = "*nat\n:OUTPUT ACCEPT [0:0]\n:a\"b - [0:0]\n[1:2] -A OUTPUT -m comment --comment \"a \n-A OUTPUT -j \

@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
             return;
         }
         if !option.negated && matches!((option.name, option.values.as_slice()), ("-p", ["all" | "0"])) {
-            return; // It matches every packet, and is not listed either.
+            return; // It matches every packet, and listings omit it.
         }
         if self.widens(option) {
             return;
@@ -120,8 +120,8 @@ impl<'a> Reader<'a> {
         self.conditions.push(condition);
     }
 
-    /// True if an option changes the meaning of the condition before it: then both are kept as text only. A group may be a
-    /// supplementary one (`owner_mt`), and an address local without being so on the interface (`addrtype_mt_v1`).
+    /// True if an option changes the meaning of the condition before it: both are then kept as text only. A group may be
+    /// supplementary (`owner_mt`), and an address local but not on the interface (`addrtype_mt_v1`).
     fn widens(&mut self, option: &Words<'a>) -> bool {
         let module = self.module.as_ref().map_or("", |module| module.name);
         let before = |condition: &ListedCondition| match (condition, option.name, module) {
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         false
     }
 
-    /// Records a module without any option: the model can express a protocol's own one only.
+    /// Records a module without options: the model can express only a protocol's own module.
     fn leave_module(&mut self) {
         let Some(Module { name, place, is_used: false }) = self.module else { return };
         let protocol = named_protocol(&self.conditions[..place]).filter(|one| one.to_string() == name);
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// True if options of a protocol's module are accepted here: iptables loads that module by itself.
+    /// True if a protocol module's options are accepted here: iptables loads that module by itself.
     fn speaks_of_ports(&self) -> bool {
         let protocol = named_protocol(&self.conditions).map(|protocol| protocol.to_string());
         let is_own = |module: &Module<'_>| protocol.as_deref() == Some(module.name) || module.is_used;
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
             ("--gid-owner", "owner") => Match::GidOwner(negatable(negated, value)?),
             ("--ctstate", "conntrack") => Match::ConnState(with(negated, states(value)?)),
             ("--state", "state") => {
-                // We never write the older module, so a rule with it can't be deleted by our text.
+                // We never write the older module, so our text can't delete a rule with it.
                 self.is_exact = false;
                 Match::ConnState(with(negated, states(value)?))
             }
@@ -239,7 +239,7 @@ fn named_protocol(conditions: &[ListedCondition]) -> Option<Protocol> {
     })
 }
 
-/// True if our spelling has the same conditions in the same order and modules, which iptables needs for a deletion.
+/// True if our spelling has the same conditions in the same order and modules, as iptables requires for deletion.
 fn is_as_we_write_it(rule: &Rule, words: &[String]) -> bool {
     let modules =
         words.windows(2).filter(|pair| pair[0] == "-m" && !matches!(pair[1].as_str(), "tcp" | "udp"));
@@ -256,7 +256,7 @@ fn negatable<T: FromStr>(negated: bool, value: &str) -> Option<Negatable<T>> {
     value.parse().ok().map(|value| with(negated, value))
 }
 
-/// Matches write ranges with a colon; a dash would be a service name to iptables.
+/// Ranges in matches have a colon; iptables reads a dash as a service name's.
 fn ports(negated: bool, value: &str) -> Option<Negatable<PortRange>> {
     (!value.contains('-')).then(|| negatable(negated, value))?
 }
@@ -275,13 +275,13 @@ fn protocol(negated: bool, value: &str) -> Option<ListedCondition> {
     })
 }
 
-/// `None` with any unknown state; `UNTRACKED`, `SNAT` and `DNAT` are unknown.
+/// `None` for any unknown state; `UNTRACKED`, `SNAT` and `DNAT` are unknown.
 fn states(value: &str) -> Option<ConnStates> {
     let state = |name: &str| ConnState::ALL.into_iter().find(|state| state.name() == name);
     ConnStates::new(value.split(',').map(state).collect::<Option<Vec<_>>>()?)
 }
 
-/// True if a segment with SYN alone has, of the flags in `mask`, exactly those in `set`.
+/// True if a segment with SYN alone has exactly the `set` flags among the `mask` flags.
 fn matches_syn(mask: &str, set: &str) -> bool {
     let looks = mask == "ALL" || mask.split(',').any(|flag| flag == "SYN");
     match set {

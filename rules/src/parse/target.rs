@@ -1,4 +1,4 @@
-//! Parser of the words after `-j`: targets of the model, and those of other tools by their effect on a packet's way.
+//! Parser of the words after `-j`: the model's targets, and other tools' targets by their effect on a packet's path.
 
 use crate::{Action, LogLevel, Mark, PortRange, Target};
 use std::net::{IpAddr, SocketAddr};
@@ -19,21 +19,21 @@ pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
             destination(to).unwrap_or(Action::Unknown(text))
         }
         ("SNAT" | "MASQUERADE", _) => Action::Source(text),
-        // The other options of CT have no effect then (`xt_ct_tg_check`).
+        // CT's other options then have no effect (`xt_ct_tg_check`).
         ("NOTRACK", []) | ("CT", ["--notrack", ..]) => Action::Notrack,
-        // `--zone`, `--zone-orig` or `--zone-reply`: listings have it after all other options.
+        // `--zone`, `--zone-orig` or `--zone-reply`: listings put it after all other options.
         ("CT", _) if options.iter().any(|option| option.starts_with("--zone")) => Action::UnknownZone(text),
         ("CT", ["--helper" | "--ctevents" | "--expevents" | "--timeout", ..]) => Action::Continue(text),
         ("SET", _) if options.contains(&"--map-mark") => Action::UnknownMark(text),
         ("CONNMARK" | "MARK" | "HMARK", _) => Action::UnknownMark(text),
-        // The packet goes on to the next rule, with no field changed that our rules test (`iptables-extensions(8)`).
+        // The packet goes on to the next rule; fields that our rules test are unchanged (`iptables-extensions(8)`).
         (
             "AUDIT" | "CHECKSUM" | "CLASSIFY" | "CONNSECMARK" | "DSCP" | "ECN" | "HL" | "IDLETIMER" | "LED"
             | "LOG" | "NFLOG" | "RATEEST" | "SECMARK" | "SET" | "TCPMSS" | "TCPOPTSTRIP" | "TEE" | "TOS"
             | "TRACE" | "TTL",
             _,
         ) => Action::Continue(text),
-        // These may end a packet's walk or redirect it, and look like chains.
+        // These may end or redirect a packet's walk, and look like chains.
         (
             "CLUSTERIP" | "CT" | "DNAT" | "DNPT" | "MIRROR" | "NETMAP" | "NFQUEUE" | "QUEUE" | "SNPT"
             | "SYNPROXY" | "TPROXY" | "ULOG",
@@ -105,7 +105,7 @@ fn whole_masks(masks: &[&str]) -> bool {
     masks.chunks(2).all(|pair| matches!(pair, ["--nfmask" | "--ctmask" | "--mask", "0xffffffff"]))
 }
 
-/// `ADDRESS`, `ADDRESS:PORTS`, `:PORTS`, or with the address in brackets. Ranges of addresses are unknown.
+/// `ADDRESS`, `ADDRESS:PORTS`, `:PORTS`, or with the address in brackets. Address ranges are unknown.
 fn destination(text: &str) -> Option<Action> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(Action::Destination { address: Some(address), ports: None });

@@ -1,4 +1,4 @@
-//! Syntax of iptables: restore text, commands, and the script of a change. [`restore`] equals upstream's output, for diffs of
+//! iptables syntax: restore text, commands, and the script of a change. [`restore`] equals upstream's output, to compare
 //! previews.
 
 use crate::{
@@ -54,7 +54,7 @@ pub fn change(change: &TableChange) -> String {
             line(&mut text, format_args!("-A {chain} {}", fitting_text(rule)));
         }
     }
-    // From the last of neighbours to the first, as `iptables-restore` counts all rules before a position.
+    // Inserts neighbours last first, at one position: `iptables-restore` counts all rules before a position.
     for neighbours in change.insert.chunk_by(|one, next| (&one.0, one.1 + 1) == (&next.0, next.1)) {
         let first = neighbours[0].1;
         for (chain, _, rule) in neighbours.iter().rev() {
@@ -70,7 +70,7 @@ pub fn change(change: &TableChange) -> String {
     text
 }
 
-/// Maximum of words in a rule for `iptables-restore`: its array of 255 (`MAX_ARGC` in xshared.h) also holds its command.
+/// Maximum words in a rule for `iptables-restore`: the array of 255 (`MAX_ARGC` in xshared.h) also holds the command.
 const MAX_WORDS: usize = 248;
 
 /// True if a rule has more words than `iptables-restore` accepts; [`change`] writes it with fewer.
@@ -79,7 +79,7 @@ pub fn exceeds(rules: &Checked) -> bool {
 }
 
 fn is_too_long(rule: &Rule) -> bool {
-    // No match takes more than five, and no target more than six.
+    // No match takes more than five words, no target more than six.
     rule.matches.len() * 5 + 6 > MAX_WORDS && rule.to_string().split_ascii_whitespace().count() > MAX_WORDS
 }
 
@@ -91,7 +91,7 @@ pub fn statement(statement: &Statement) -> String {
     }
 }
 
-/// A line of a chain as an append, as `iptables-save` lists it: `-A CHAIN ...`.
+/// A chain's line as an append, in `iptables-save` form: `-A CHAIN ...`.
 pub fn appended(chain: &Chain, line: &ListedRule) -> String {
     format!("-A {chain} {}", line_text(line))
 }
@@ -103,7 +103,7 @@ fn line_text(line: &ListedRule) -> String {
     }
 }
 
-/// The usual form, or one with fewer words if those are too many (only with lists of owners): `-mowner ! --gid-owner=1`.
+/// The usual form, or a shorter one if it has too many words (only possible with owner lists): `-mowner ! --gid-owner=1`.
 fn fitting_text(line: &ListedRule) -> String {
     let rule = match line {
         ListedRule::Typed(rule) | ListedRule::Inherited(rule) if is_too_long(rule) => rule,

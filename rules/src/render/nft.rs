@@ -1,4 +1,4 @@
-//! Syntax of `nft`: our table as a script for `nft -f`, in the spelling of the oldest supported version (1.0.6): priorities as
+//! `nft` syntax: our table as a script for `nft -f`, in the spelling of the oldest supported version (1.0.6): priorities as
 //! numbers, and no match that `nft` adds by itself, such as the family before an address.
 
 use crate::nft::{
@@ -36,7 +36,7 @@ pub fn conditions(tests: &[Test]) -> Vec<String> {
     let has_address = has(|field| field.family().is_some());
     let has_port = has(Field::is_port);
     let named = tests.iter().find_map(named_protocol);
-    // Header of the ports in `nft`: that of the protocol, or of any protocol with ports.
+    // Port header in `nft`: the protocol's, or `th` for any protocol with ports.
     let header = named.map_or_else(|| "th".to_owned(), |protocol| protocol.to_string());
     let is_implied = |test: &&Test| match test.condition.field {
         Field::Family => has_address && !test.condition.negated,
@@ -46,7 +46,7 @@ pub fn conditions(tests: &[Test]) -> Vec<String> {
     tests.iter().filter(|test| !is_implied(test)).map(|test| self::test(test, &header)).collect()
 }
 
-/// A condition with all its values. `header` is the header of ports: `tcp`, `udp`, or `th` for any.
+/// A condition with all its values. `header` is the port header: `tcp`, `udp`, or `th` for any.
 pub fn condition(condition: &Condition, header: &str) -> String {
     test(&Test { condition: condition.clone(), set: None }, header)
 }
@@ -59,7 +59,7 @@ pub fn texts(kind: DataType, values: &Intervals) -> Vec<String> {
     values.ranges().iter().map(|interval| value(kind, *interval)).collect()
 }
 
-/// In the syntax of `nft`, if it has an equivalent.
+/// In `nft` syntax, if there is an equivalent.
 pub fn action_text(action: &listed::Action) -> String {
     let text = match action {
         listed::Action::Target(target) => return self::target(target, None),
@@ -240,7 +240,7 @@ pub fn target(target: &Target, family: Option<Family>) -> String {
     }
 }
 
-/// Bits outside of the mask are kept; bits inside become those of the value.
+/// Bits outside the mask are kept; bits inside are set to the value's.
 fn set_mark(of: &str, mark: Mark) -> String {
     match mark.is_whole() {
         true => format!("{of} set {}", mark.value),

@@ -1,4 +1,4 @@
-//! Actions of rules on packets that fulfil them.
+//! Rule actions on matching packets.
 
 use super::facts::{Binding, Connection, Loaded, MarkNow, Now, asked_values};
 use super::trace::{At, CaptureKind, Verdict};
@@ -43,7 +43,7 @@ impl Walker<'_> {
                 now.written.source = true;
                 return Ok(NextStep::Accepted);
             }
-            // A packet with a connection, even only the template of a zone, keeps it (`nft_notrack_eval`).
+            // A packet keeps a connection it already has, even a zone's template (`nft_notrack_eval`).
             Action::Notrack => {
                 now.read.connection = true;
                 match now.is_tracked {
@@ -57,7 +57,7 @@ impl Walker<'_> {
                 }
             }
             Action::UnknownMark(_) => now.forget_marks(),
-            // Zones separate connections from each other, never a packet from its rules.
+            // Zones separate connections; packets still meet the same rules.
             Action::UnknownZone(_) => self.put_in_zone(walk, at),
             Action::Unknown(_) => return Err(Stop::Over(Verdict::Unknown, Some(at))),
         }
@@ -83,7 +83,7 @@ impl Walker<'_> {
                 return Ok(if accepts { NextStep::Accepted } else { NextStep::Returned });
             }
             Target::Drop => return Err(Stop::Over(Verdict::Drop, Some(decider))),
-            // In a rule set without others, the foreign chain is absent, and its decision is unknown.
+            // Our rule set alone lacks the foreign chain, so the chain's decision is unknown.
             Target::Jump(_) | Target::JumpForeign(_) => return self.call(walk, leads_to, at),
             Target::Redirect(ports) => return self.redirect(walk, CaptureKind::Redirect(*ports), at),
             Target::Tproxy { port, mark } => {
@@ -127,8 +127,8 @@ impl Walker<'_> {
         Ok(NextStep::Next)
     }
 
-    /// Puts packets in a zone by a template of their connection. nf_tables makes one even of an untracked packet, which is then
-    /// tracked (`nft_ct_set_zone_eval`); iptables does not (`xt_ct_target`).
+    /// Puts packets in a zone by a connection template. nf_tables attaches one even to an untracked packet, which is then tracked
+    /// (`nft_ct_set_zone_eval`); iptables does not (`xt_ct_target`).
     fn put_in_zone(&self, walk: &mut SetWalk, at: At) {
         let now = &mut walk.now;
         let before = (now.state, now.is_zoned);
@@ -141,7 +141,7 @@ impl Walker<'_> {
     }
 
     fn call(&self, walk: &SetWalk, leads_to: Option<usize>, at: At) -> Result<NextStep, Stop> {
-        /// Depth of calls. The kernel's own limit depends on the number of chains.
+        /// Maximum call depth. The kernel's own limit depends on the number of chains.
         const MAX_CALLS: usize = 128;
         match leads_to.filter(|_| walk.rules.len() <= MAX_CALLS) {
             Some(chain) => Ok(NextStep::Call(chain)),
@@ -149,7 +149,7 @@ impl Walker<'_> {
         }
     }
 
-    /// To this machine: in OUTPUT to loopback, else to the address of the interface (`nf_nat_redirect.c`).
+    /// Redirects to this machine: in OUTPUT to loopback, elsewhere to the interface's address (`nf_nat_redirect.c`).
     fn redirect(&self, walk: &mut SetWalk, capture: CaptureKind, at: At) -> Result<NextStep, Stop> {
         let port = match capture {
             CaptureKind::Redirect(ports) => self.port_in(walk, ports)?,
@@ -186,7 +186,7 @@ impl Walker<'_> {
             None => walk.now.destination_port,
         };
         let local = address.map(|address| self.routing.takes_address(address));
-        // In OUTPUT it is routed again, also by its mark (`nf_nat_ipv4_local_fn`).
+        // In OUTPUT, packets are routed again, also by mark (`nf_nat_ipv4_local_fn`).
         let stays = match local {
             Some(false) if walk.now.hook == Hook::Output => match self.takes_mark(walk)? {
                 Some(stays) => Some(stays),

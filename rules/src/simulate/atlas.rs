@@ -1,4 +1,4 @@
-//! Partition of a set of packets by their endings: the walk splits wherever a condition splits its packets.
+//! Partition of a packet set by its walks' endings: a walk splits wherever a condition splits its packets.
 
 use super::facts::Asked;
 use super::set::{By, Packet, PacketSet, Routing, Way};
@@ -8,7 +8,7 @@ use super::walk::{SetWalk, Walker};
 use crate::{ConnState, RuleSet, Statement, field::Field};
 use std::collections::BTreeSet;
 
-/// The remaining budget, in rules that are met: it bounds queries about long lists.
+/// The remaining budget, in met rules, which bounds queries about long lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     left: Option<usize>,
@@ -24,7 +24,7 @@ impl Work {
         self.left.map(|_| ())
     }
 
-    /// True if the budget was ever exceeded, so that the result is incomplete.
+    /// True if the budget was ever exceeded, so the result is incomplete.
     pub fn is_spent(&self) -> bool {
         self.left.is_none()
     }
@@ -42,11 +42,11 @@ pub struct Region {
     pub rules: Vec<At>,
 }
 
-/// Regions of some sets of packets. No packet is in two of them.
+/// Regions of some packet sets. No packet is in two regions.
 #[derive(Clone, Debug, Default)]
 pub struct Atlas {
     pub regions: Vec<Region>,
-    /// Packets without a walk, after the budget was spent.
+    /// Packets not walked because the budget was spent.
     pub open: Vec<PacketSet>,
 }
 
@@ -191,7 +191,7 @@ mod tests {
         check("-A OUTPUT -d 10.1.0.0/16 -j RETURN\n-A OUTPUT -d 10.0.0.0/8 -j R\n", &[]);
         check("-A OUTPUT -p tcp --dport 80 -j R\n-A OUTPUT -p tcp --dport 80 -j RETURN\n", &[(2, 1)]);
         check("-A OUTPUT -p tcp --dport 1:99 -j RETURN\n-A OUTPUT -p tcp --dport 80 -j RETURN\n", &[(2, 1)]);
-        // The two rules leave no packet only together.
+        // Only both rules together leave no packet.
         check(
             "-A OUTPUT -p tcp --dport 1:49 -j RETURN\n-A OUTPUT -p tcp --dport 50:99 -j RETURN\n\
              -A OUTPUT -p tcp --dport 40:60 -j R\n-A OUTPUT -p udp -j R\n",

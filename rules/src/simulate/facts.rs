@@ -1,4 +1,4 @@
-//! Packets of a set as rules see them at one moment, and conditions on them.
+//! State of a set's packets at one moment, and conditions on it.
 
 use super::marks::bits_of;
 use super::set::{By, Divider, LOOPBACK, PacketSet, Way};
@@ -12,9 +12,9 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
     Here(ConnState),
-    /// None: it counts as invalid, or, with `None`, as not tracked.
+    /// No connection: counts as invalid or, if `None`, as untracked.
     None(Option<ConnState>),
-    /// A template, which a rule before conntrack attaches with a zone (`xt_ct_target` in `xt_CT.c`), or possibly a connection.
+    /// A template that a zone rule attached before conntrack (`xt_ct_target` in `xt_CT.c`), or possibly a connection.
     Template,
 }
 
@@ -45,7 +45,7 @@ impl<T> Binding<T> {
 }
 
 impl Binding<u128> {
-    /// The hook has none; the kernel compares with the empty name.
+    /// Without an interface, the kernel compares with the empty name.
     pub(super) const NO_INTERFACE: Self = Self::Is(0);
 
     pub(super) fn loopback() -> Self {
@@ -53,7 +53,7 @@ impl Binding<u128> {
     }
 }
 
-/// A mark as rules have changed the sent one: `(mark & keep) ^ xor`.
+/// The sent mark as changed by rules: `(mark & keep) ^ xor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MarkNow {
     pub(super) of_connection: bool,
@@ -70,7 +70,7 @@ impl MarkNow {
         Self { keep: self.keep & !mark.mask, xor: mark.set_in(self.xor), ..self }
     }
 
-    /// Bits of the sent mark for which this one has the given bits; `None` if it never has them.
+    /// Sent bits that give this mark the given bits; `None` if none do.
     fn sent_bits(self, bits: Mark) -> Option<Mark> {
         let value = (bits.value ^ self.xor) & bits.mask;
         let mask = bits.mask & self.keep;
@@ -91,7 +91,7 @@ pub(super) struct Now {
     pub(super) destination_local: bool,
     pub(super) arrives_at: Binding<u128>,
     pub(super) leaves_by: Binding<u128>,
-    /// The owner of its socket: the sender's, none, or possibly the receiver's.
+    /// The socket's owner: the sender, none, or possibly the receiver.
     pub(super) owner: Loaded,
     pub(super) mark: Option<MarkNow>,
     pub(super) connmark: Option<MarkNow>,
@@ -108,16 +108,16 @@ pub(super) struct Now {
     pub(super) passed: Option<(bool, At)>,
     /// The rule that changed the destination without a capture.
     pub(super) translated: Option<At>,
-    /// True once NAT is decided for the destination: later chains are skipped (`nf_nat_initialized` in `nf_nat_inet_fn`).
+    /// True once destination NAT is decided: later chains are skipped (`nf_nat_initialized` in `nf_nat_inet_fn`).
     pub(super) destination_done: bool,
-    /// The same for the source.
+    /// The same for source NAT.
     pub(super) source_done: bool,
-    /// True if a rule has written its type of service, or possibly has.
+    /// True if a rule may have written its type of service.
     pub(super) tos_changed: bool,
     pub(super) rerouted: bool,
-    /// True if a mark set by a rule keeps it here, though its destination is elsewhere: a socket may get it.
+    /// True if a rule's mark keeps the packet here, though its destination is elsewhere: a socket may get it.
     pub(super) taken_by_mark: bool,
-    /// True if such a mark possibly keeps it here.
+    /// True if such a mark may keep it here.
     pub(super) perhaps_taken: bool,
     /// Fields that rules have read and written, while the order of chains is unknown.
     pub(super) read: TouchedFields,
@@ -198,7 +198,7 @@ impl Now {
                 has.map(|has| has != *negated).or_else(|| condition.constant_answer())
             }
             Loaded::Mark(mark) => {
-                // Of several groups of bits, the first that splits the set does.
+                // The first group of bits that splits the set is the divider.
                 for bits in marks {
                     if mark_has(set, mark, *bits, !negated)? == Some(!negated) {
                         return Ok(Some(!negated));
@@ -223,7 +223,7 @@ impl Now {
             Field::InInterface => self.arrives_at.load(Interval::one),
             Field::OutInterface => self.leaves_by.load(Interval::one),
             Field::Family => one(family_number(set.family).into()),
-            // The same bytes in the header of the other family are not modelled.
+            // Conditions on the other family's header are not modelled.
             Field::Source(of) | Field::Destination(of) if of != set.family => Loaded::Unknown,
             Field::Source(_) | Field::SourcePort => sent(self.source_sent),
             Field::Destination(_) => self.destination.load(|address| Interval::one(number(address))),
@@ -248,8 +248,8 @@ impl Now {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// A field has one of these values; a mark one of these groups of bits. `is_match` is true for iptables, where "not this
-    /// owner" holds for a packet without a socket (`xt_owner.c`, `owner_mt`); a rule of nf_tables ends there.
+    /// A field has one of these values, or a mark one of these bit groups. `is_match` is true for iptables, where "not this
+    /// owner" holds for a packet without a socket (`xt_owner.c`, `owner_mt`); an nf_tables rule ends there.
     Field {
         condition: Condition,
         marks: Vec<Mark>,
@@ -295,7 +295,7 @@ impl Asked {
     }
 }
 
-/// Result of a condition on all packets of a set, `None` if unknown; an error if the condition splits them.
+/// Result of a condition on a packet set: `None` if unknown, an error if the condition splits the set.
 pub(super) type Truth = Result<Option<bool>, Divider>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,7 +308,7 @@ pub(super) enum Loaded {
     Unknown,
 }
 
-/// Tests if the packets are sent with one of the values, or, not positive, with none of them.
+/// Tests whether the packets are sent with one of the values or, unless `is_positive`, with none.
 pub(super) fn asked_values(set: &PacketSet, field: Field, values: &Intervals, is_positive: bool) -> Truth {
     answer(set.have(field, values), is_positive, || By::Values(field, values.clone()))
 }

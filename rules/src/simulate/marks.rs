@@ -38,7 +38,7 @@ impl Marks {
         self.within.covers(mark) && !self.without.iter().any(|hole| hole.covers(mark))
     }
 
-    /// True or false if all or none of them have these bits; `None` if only some do.
+    /// True if all marks have these bits, false if none, `None` if only some.
     pub(super) fn have(&self, bits: Mark) -> Option<bool> {
         let Some(both) = common(self.within, bits) else { return Some(false) };
         if both.mask == self.within.mask {
@@ -95,7 +95,7 @@ impl Marks {
         sets
     }
 
-    /// A mark of the set, 0 if it is included.
+    /// A mark of the set; 0 if included.
     pub fn sample(&self) -> Option<u32> {
         if self.contains(0) {
             return Some(0);

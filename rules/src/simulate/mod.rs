@@ -1,11 +1,11 @@
-//! Simulation of a packet's way through rules: its verdict, and the rules that it meets.
+//! Simulation of a packet's path through rules: its verdict, and the rules that it meets.
 //!
-//! The walk follows the kernel: at each hook the base chains by priority, those of iptables and of nf_tables alike, in each the
-//! rules in order, with marks and addresses as changed by earlier rules. The result is for the first packet of a connection
-//! unless the packet has another state. If an unknown rule could matter, the verdict is [`Verdict::Unknown`]; nothing is guessed.
+//! The walk follows the kernel: each hook's base chains by priority, both iptables' and nf_tables', and each chain's rules in
+//! order, with marks and addresses as changed by earlier rules. The result is for the first packet of a connection unless the
+//! packet has another state. If an unknown rule could matter, the verdict is [`Verdict::Unknown`]; nothing is guessed.
 //!
-//! Not modelled: the existence of a listener, and of routes, neighbours and addresses of `lo`; other policy rules; filters of tc;
-//! `rp_filter`; IPsec; bridges.
+//! Not modelled: listeners; routes, neighbours and addresses of `lo`; other policy rules; tc filters; `rp_filter`; IPsec;
+//! bridges.
 
 mod actions;
 mod atlas;

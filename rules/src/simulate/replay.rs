@@ -5,8 +5,8 @@ use super::view::View;
 use crate::{Action, Hook, Port, PortRange, Target, nft::Kind};
 use std::net::SocketAddr;
 
-/// Outcome of a reported walk of a packet to `destination`. `steps` are the rules that matched, in order; `dropped` is the one
-/// that ended it, if any, the policy of a chain included. No condition is evaluated here.
+/// Outcome of a packet's reported walk to `destination`. `steps` are the matching rules in order; `dropped` is the rule or chain
+/// policy that dropped it, if any. No condition is evaluated here.
 pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Option<At>) -> Outcome {
     let mut captured: Option<(Verdict, At)> = None;
     let mut passed: Option<(bool, At)> = None;
@@ -19,7 +19,7 @@ pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Opt
         let decider = view.decider(step.at, caller);
         for action in rule.first.iter().chain([&rule.action]) {
             match action {
-                // A socket that TPROXY has assigned gets the packet, even if it is rewritten afterwards.
+                // The socket that TPROXY assigned gets the packet, even if rules rewrite it afterwards.
                 Action::Target(Target::Redirect(ports))
                     if !matches!(captured, Some((Verdict::Tproxy(_), _))) =>
                 {

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
     Outbound,
-    /// Arriving from outside; `local` if their destination is an address of this machine.
+    /// Arriving from outside; `local` if the destination is an address of this machine.
     Inbound {
         local: bool,
     },
@@ -17,7 +17,7 @@ pub enum Way {
 
 const FIELDS: usize = 8;
 
-/// Packets of one family, way and connection state: all combinations of these values, when sent.
+/// Packets of one family, way and connection state: all combinations of these sent values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketSet {
     pub family: Family,
@@ -31,7 +31,7 @@ pub struct PacketSet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Divider {
     pub(super) by: By,
-    /// True if the packets that fulfil it are those with these values, false for those without.
+    /// True if packets with these values match, false if packets without them match.
     pub(super) is_positive: bool,
 }
 
@@ -81,7 +81,7 @@ impl PacketSet {
         Self { family, way, state, values, mark: Marks::any(), connmark: Marks::any() }
     }
 
-    /// A source port of 0 is any.
+    /// Source port 0 means any port.
     pub fn one(packet: &Packet) -> Self {
         let one = |number: u128| Intervals::one(number);
         let (way, interface, uid, gid) = match &packet.direction {
@@ -162,7 +162,7 @@ impl PacketSet {
             || self.connmark.sample().is_none()
     }
 
-    /// True or false if all or none of the packets have one of the values; `None` if only some do.
+    /// True if all packets have one of the values, false if none, `None` if only some.
     pub(super) fn have(&self, field: Field, values: &Intervals) -> Option<bool> {
         self.values(field).map_or(Some(true), |own| own.all_among(values))
     }
@@ -196,7 +196,7 @@ impl PacketSet {
         self.common(&Self::one(packet)).is_some()
     }
 
-    /// A packet of the set, with the likeliest numbers of each field first; `None` if no interface can have such a name.
+    /// A packet of the set, with usual values where possible; `None` if no interface can have such a name.
     pub fn sample(&self, usual: &dyn Fn(Field) -> Vec<u128>) -> Option<Packet> {
         let family = self.family;
         let pick = |field: Field| {
@@ -232,7 +232,7 @@ impl PacketSet {
     }
 }
 
-/// A value of the longest range: of a network, an address that a host may have.
+/// A value of the longest range; for a network, an address that a host may have.
 fn inner(range: &Interval) -> u128 {
     if range.last - range.first > 1 << 7 { range.first + 1 } else { range.first }
 }
@@ -292,7 +292,7 @@ pub struct Packet {
     pub protocol: Protocol,
     pub source: SocketAddr,
     pub destination: SocketAddr,
-    /// Its mark, as the sender's `SO_MARK` left it; 0 for none.
+    /// Its mark as set by the sender's `SO_MARK`; 0 for none.
     pub mark: u32,
     pub connmark: u32,
     pub state: ConnState,
@@ -306,7 +306,7 @@ impl Packet {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routing {
-    /// Marks with which policy rules deliver packets here for any destination, by a local default route.
+    /// Marks of packets that policy rules deliver here, whatever their destination, by a local default route.
     pub local_marks: Vec<Mark>,
     pub addresses: Vec<IpAddr>,
 }

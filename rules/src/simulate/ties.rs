@@ -1,6 +1,6 @@
-//! Base chains of one priority, whose order is unknown: the kernel calls first the one registered last, which can't be read. Each
-//! is walked from the same entry. If none reads a field that another one writes, every order has the same effect, the sum of all
-//! effects. Otherwise the field becomes unknown, and they are walked again.
+//! Base chains of equal priority, whose order is unknown: the kernel calls the last registered first, but the order can't be
+//! read. Each is walked from the same entry. If none reads a field that another writes, every order has the same effect, the sum
+//! of all effects. Otherwise the field becomes unknown, and the walks are repeated.
 
 use super::facts::{Loaded, MarkNow, Now, TouchedFields};
 use super::trace::{At, CaptureKind, Verdict};
@@ -47,7 +47,7 @@ impl Tie {
             let others = self.ends.iter().enumerate().filter(|(other, _)| *other != index);
             for (_, (_, reader)) in others {
                 let mut both = writer.written.common(reader.read);
-                // Of two chains that do NAT, the one that decides ends it for the other.
+                // Of two NAT chains, the one that decides ends NAT for the other.
                 if writer.in_nat && reader.in_nat {
                     (both.source, both.destination) = (false, false);
                 }
@@ -57,7 +57,7 @@ impl Tie {
         conflict
     }
 
-    /// The mark at the entry with all changes; `None` if two of them wrote the same bits differently.
+    /// The entry mark with all changes; `None` if two chains wrote the same bits differently.
     fn mark(&self, of: impl Fn(&Now) -> Option<MarkNow>, written: impl Fn(&Now) -> u32) -> Option<MarkNow> {
         let entry = of(&self.entry);
         let writers = self.ends.iter().map(|(_, now)| (of(now), written(now))).filter(|(_, bits)| *bits != 0);
@@ -106,7 +106,7 @@ impl Walker<'_> {
             return Err(undefined(ends.iter().find_map(of_chain)));
         }
         let stops: Vec<(Verdict, Option<At>)> = ends.iter().filter_map(|(end, _)| end.err()).collect();
-        // Chains of NAT after the one that translates are skipped (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`).
+        // NAT chains after the one that translates are skipped (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`).
         let translates = |now: &Now| {
             let written = now.written.destination || now.written.source;
             now.in_nat && (written || now.captured != entry.captured)

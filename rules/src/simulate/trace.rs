@@ -6,7 +6,7 @@ use std::{fmt, net::IpAddr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Goes on to its destination, possibly as changed by other tools.
+    /// Goes on to its destination, which other tools may have changed.
     Pass,
     Redirect(PortRange),
     Tproxy(Port),
@@ -24,7 +24,7 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct At {
     pub chain: usize,
-    /// Index of the rule in the chain, counted from 0. The number of rules, for the policy of a base chain.
+    /// Index of the rule in the chain, counted from 0; for a base chain's policy, the number of rules.
     pub rule: usize,
 }
 
@@ -47,7 +47,7 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CaptureKind {
     Redirect(PortRange),
-    /// Redirected to the port to which they are sent.
+    /// Redirects without changing the port.
     SamePort,
     Tproxy(Port),
 }
@@ -55,14 +55,14 @@ pub(super) enum CaptureKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ending {
     pub verdict: Verdict,
-    /// True for a redirect that keeps the port of each packet, so that `verdict` has no port.
+    /// True for a redirect that keeps each packet's port, so `verdict` has no port.
     pub keeps_port: bool,
-    /// The rule that decided it: for a chain that only redirects, the rule that led there.
+    /// The deciding rule: for a chain that only redirects, the rule that led there.
     pub decided_by: Option<At>,
-    /// New destination, if another tool's rule gave the packets one.
+    /// New destination from another tool's rule, if any.
     pub translated: Option<(Binding<IpAddr>, Binding<PortRange>)>,
     pub stays: bool,
-    /// True if unknown because chains of equal priority decide differently in another order.
+    /// True if the verdict is unknown because the order of equal-priority chains matters.
     pub is_tie: bool,
 }
 

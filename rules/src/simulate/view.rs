@@ -1,5 +1,5 @@
 //! Rules arranged for walking: chains by index, jumps resolved. Made from a rule set, with the rules' provenance, or from
-//! listings without it; one view can hold all rules of a namespace.
+//! listings, without provenance; one view can hold a namespace's rules.
 
 use super::{facts::Asked, trace::At};
 use crate::field::{Condition, Field, Interval, Intervals, family_number};
@@ -17,7 +17,7 @@ pub struct ViewRule {
     pub text: Option<String>,
     pub conditions: Vec<ListedCondition>,
     pub(super) asked: Vec<Asked>,
-    /// Before the action; none of these ends the walk.
+    /// Actions before `action`; none ends the walk.
     pub(super) first: Vec<Action>,
     pub action: Action,
     pub comment: String,
@@ -43,7 +43,7 @@ pub struct ViewChain {
     pub(super) is_nftables: bool,
 }
 
-/// By hook, the base chains in the kernel's order, which is unknown within a group: first the one registered last.
+/// Base chains by hook, in the kernel's order, which is unknown within a group: the last registered comes first.
 pub(super) type ChainGroups = [Vec<Vec<usize>>; Hook::ALL.len()];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,13 +121,13 @@ impl View {
         Self { family, chains: Vec::new(), groups: ChainGroups::default(), tracks: Some(false), gap: None }
     }
 
-    /// The view with possibly missing rules, for this reason: every verdict becomes unknown.
+    /// The view, with rules possibly missing for this reason: every verdict becomes unknown.
     #[must_use]
     pub fn with_gap(self, gap: Option<String>) -> Self {
         Self { gap, ..self }
     }
 
-    /// Clause with the reason why rules may be missing; `None` if all are known.
+    /// Clause that explains why rules may be missing; `None` if all are known.
     pub fn gap(&self) -> Option<&str> {
         self.gap.as_deref()
     }
@@ -140,7 +140,7 @@ impl View {
         view
     }
 
-    /// A label distinguishes its tables from others of the same name.
+    /// `label` distinguishes its tables from others of the same name.
     pub fn add_listing(&mut self, listing: Listing, label: Option<&str>) {
         self.add(listing.chains.into_iter().map(|((table, chain), content)| {
             let rules = content.rules.into_iter().map(|listed| ViewRule {
@@ -237,7 +237,7 @@ impl View {
         &self.chains
     }
 
-    /// `None` for the policy of a chain.
+    /// `None` for a chain's policy.
     pub fn rule(&self, at: At) -> Option<&ViewRule> {
         self.chains.get(at.chain)?.rules.get(at.rule)
     }
@@ -253,7 +253,7 @@ impl View {
         caller.filter(leads).unwrap_or(at)
     }
 
-    /// Base chains for destination NAT that the kernel may call before `ours`, or without any of those, before iptables' chains.
+    /// Base chains for destination NAT that the kernel may call before `ours` or, without ours, before iptables' chains.
     pub fn nat_before(&self, ours: impl Fn(&ViewChain) -> bool) -> Vec<usize> {
         let of_hook = |hook: Hook| {
             let chains = self.groups[hook as usize].iter().flatten().copied();
@@ -308,13 +308,13 @@ impl View {
             known => Some(matches!(known.field(), Some(Field::ConnState | Field::Connmark(_)))),
         };
         let of_action = |action: &Action| match action {
-            // In a table of both families, to an address of one (`nft_nat_init`).
+            // Only for the address's family in a table of both (`nft_nat_init`).
             Action::Destination { .. } => Some(self.is_of_family(rule)),
             Action::Source(program) if program == "nat" => Some(self.is_of_family(rule)),
             Action::Source(_) | Action::RedirectSamePort | Action::UnknownZone(_) => Some(true),
             Action::Target(target) => Some(target.tracks_connections()),
             Action::Unknown(_) | Action::UnknownMark(_) => None,
-            // Neither program's rule registers conntrack for it (`nft_notrack_ops`, `xt_ct_tg_check`).
+            // Neither nf_tables nor iptables registers conntrack here (`nft_notrack_ops`, `xt_ct_tg_check`).
             Action::Notrack => Some(false),
             Action::Goto(_) | Action::Call { .. } | Action::Continue(_) | Action::Reject => Some(false),
         };
@@ -346,7 +346,7 @@ impl View {
         self.chains[chain].base.map(rank)
     }
 
-    /// By chain, the number of leading rules that packets of the family may reach, by fields that all of them share.
+    /// By chain, the number of leading rules that the family's packets may reach, by conditions on the family alone.
     pub fn reach(&self) -> Vec<usize> {
         let mut reach = vec![0; self.chains.len()];
         let mut open: Vec<usize> =
@@ -400,8 +400,8 @@ const NF_IP_PRI_NAT_SRC: i32 = 100;
 
 const IPTABLES_DNAT_RANK: (i32, i32) = (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_DST);
 
-/// Position of the kernel's call, and among the chains called there. All chains that do NAT are called from one position, by
-/// priority (`nf_nat_register_fn`); the order relative to another chain of that priority can't be read.
+/// Position of the kernel's call, and position among the chains called there. All NAT chains are called from one position, by
+/// priority (`nf_nat_register_fn`); their order relative to other chains there can't be read.
 fn rank(base: Base) -> (i32, i32) {
     let Base { kind, hook, priority } = base;
     match (kind, hook) {
@@ -411,7 +411,7 @@ fn rank(base: Base) -> (i32, i32) {
     }
 }
 
-/// A long run of rules on values of one field, such as thousands of networks, which small sets skip.
+/// A long run of rules on the same fields, such as thousands of networks, which small sets skip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RuleRun {
     pub(super) rules: Range<usize>,
@@ -421,11 +421,11 @@ pub(super) struct RuleRun {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunField {
     pub(super) field: Field,
-    /// Ranges of values by their first one, each with its rule and with the greatest value of all ranges up to it.
+    /// Ranges sorted by first value, each with its rule and with the greatest value of all ranges up to it.
     ranges: Vec<(Interval, usize, u128)>,
 }
 
-/// Shorter runs are met rule by rule; so are all runs by a set with more ranges of values, or one that meets more of the rules.
+/// Shorter runs are met rule by rule; so are all runs by a set that has more ranges, or meets more of the rules.
 const FEW: usize = 32;
 
 impl RuleRun {
@@ -465,7 +465,7 @@ impl RunField {
         Some(Self { field, ranges })
     }
 
-    /// The next rule, from this one, that packets with these values may match; `end` if there is none.
+    /// The first rule at or after `from` that packets with these values may match; `end` if none.
     pub(super) fn next(&self, from: usize, end: usize, values: &Intervals) -> usize {
         if values.ranges().len() > FEW {
             return from;

@@ -1,15 +1,15 @@
 //! The walk itself: hooks, tables, chains, and the effects of targets.
 //!
-//! A walk is data, and proceeds in steps. A step that depends on a difference among the packets of the set returns the condition
-//! that splits them before it has changed anything; the walk then continues for both parts.
+//! A walk is data, and proceeds in steps. A step that depends on a difference among the set's packets changes nothing and returns
+//! the condition that splits them; the walk then continues for both parts.
 //!
-//! Facts of the kernel behind it, each verified by the oracle of `tests/oracle`:
-//! - A hook's interfaces are fixed on entry: `filter` sees the packet's way before `nat` redirected it (`nf_hook_state` in
-//!   `linux/netfilter.h`).
+//! Kernel facts behind the walk, each verified by the oracle in `tests/oracle`:
+//! - A hook's interfaces are fixed on entry: `filter` sees the interfaces from before `nat` redirected packets (`nf_hook_state`
+//!   in `linux/netfilter.h`).
 //! - A packet that a machine sends to itself passes OUTPUT and POSTROUTING, then PREROUTING and INPUT, with its mark and
 //!   connection, but without its socket. `nat` has decided by then.
 //! - `nat` sees only packets that start a connection (`nf_nat_inet_fn`).
-//! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, even if rewritten by `nat` afterwards, and a
+//! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, even if `nat` rewrites it afterwards, and a
 //!   packet that has a socket is never forwarded (`ip_forward`).
 
 use super::facts::{Binding, Connection, Loaded, MarkNow, Now, Truth, asked_values, mark_has};
@@ -19,16 +19,16 @@ use super::trace::{At, CaptureKind, Ending, Matched, Step, Verdict};
 use super::view::{View, ViewRule};
 use crate::{Action, ConnState, Hook, Mark, Policy, Port, PortRange, field::Field, nft::Kind};
 
-/// Limit of rules in one walk: text can have chains that reach themselves, which the kernel refuses.
+/// Rule limit for one walk: text can have chains that reach themselves, which the kernel refuses.
 const MAX_STEPS: usize = 100_000;
 
 /// In a chain of this priority, conntrack's own, conntrack may or may not have seen the packet.
 const NF_IP_PRI_CONNTRACK: i32 = -200;
 
 pub(super) enum Stop {
-    /// The set is split by this condition; nothing has changed.
+    /// This condition splits the set; nothing has changed.
     Divided(Divider),
-    /// The packets end early, with this verdict and by this rule.
+    /// The walk ends early, with this verdict and by this rule.
     Over(Verdict, Option<At>),
     Done,
 }
@@ -57,7 +57,7 @@ pub(super) struct SetWalk {
     pub(super) tie: Option<Box<Tie>>,
     pub(super) is_tie: bool,
     pub(super) steps: usize,
-    /// Rules that its packets matched, or may have; for a single packet, every rule that it met.
+    /// Rules that its packets matched or may have matched; for a single packet, every met rule.
     pub(super) met: Vec<Step>,
 }
 
@@ -144,7 +144,7 @@ fn every_port() -> PortRange {
 pub(super) struct Walker<'a> {
     pub(super) view: &'a View,
     pub(super) routing: &'a Routing,
-    /// True if the set is one packet: unknown facts of it split nothing.
+    /// True if the set is one packet, which unknown facts never split.
     pub(super) is_single: bool,
 }
 
@@ -276,7 +276,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// The next rule that the packets may match, for a rule in a long run. A single packet meets them all.
+    /// The next rule in a long run that the packets may match. A single packet meets every rule.
     fn led(&self, walk: &mut SetWalk, at: At) -> At {
         if self.is_single {
             return at;
@@ -296,8 +296,8 @@ impl Walker<'_> {
     fn fulfilled(&self, walk: &mut SetWalk, rule: &ViewRule, at: At) -> Result<NextStep, Stop> {
         walk.now.tos_changed |= rule.action.sets_tos();
         for action in &rule.first {
-            // A rule of nf_tables ends when it reads the mark of a missing connection (`nft_ct_get_eval`), or, in some kernels,
-            // of a template.
+            // An nf_tables rule ends when it reads a missing connection's mark (`nft_ct_get_eval`) or, in some kernels, a
+            // template's.
             if matches!(action, Action::Target(target) if target.reads_connmark()) {
                 match walk.now.connection() {
                     Connection::None(_) => return Ok(NextStep::Next),
@@ -310,7 +310,7 @@ impl Walker<'_> {
         self.act(walk, &rule.action, rule.leads_to, at)
     }
 
-    /// Evaluates all conditions of a rule. One that fails decides, even with unknown others.
+    /// Evaluates all conditions of a rule. One failure decides, even if others are unknown.
     fn matched(&self, walk: &mut SetWalk, rule: &ViewRule) -> Result<Matched, Stop> {
         let (mut unsure, mut divided) = (None, None);
         for (index, asked) in rule.asked.iter().enumerate() {
@@ -355,7 +355,7 @@ impl Walker<'_> {
 
     fn leave_chain(&self, walk: &mut SetWalk, mut end: ChainEnd) -> Result<(), Stop> {
         let chain = self.base_chain(walk);
-        // Source NAT that drops nothing leaves the source unknown, possibly the marks too, and the packet goes on.
+        // Source NAT that drops nothing leaves the source, and possibly the marks, unknown, and the packet goes on.
         if matches!(end, Err((Verdict::Unknown, _))) && walk.now.is_source_nat() && !self.nat_may_drop(walk) {
             walk.now.source_sent = false;
             walk.now.written.source = true;
@@ -381,7 +381,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// True if a chain of NAT from this one on may drop. Later ones are called only until the source is decided.
+    /// True if this or a later NAT chain may drop. Later chains are called only until source NAT is decided.
     fn nat_may_drop(&self, walk: &SetWalk) -> bool {
         let groups = &self.view.groups[walk.now.hook as usize][walk.place.0..];
         let mut chains = groups.iter().flatten();
@@ -400,7 +400,7 @@ impl Walker<'_> {
         }
         now.perhaps_taken = taken.is_none() && !now.destination_local;
         if let Some(is_taken) = taken {
-            // An established connection has a socket here already.
+            // An established connection already has a socket here.
             let is_established = now.state == Some(ConnState::Established);
             now.taken_by_mark |= is_taken && !now.stays && !is_established;
             now.stays = is_taken || now.destination_local;
@@ -420,7 +420,7 @@ impl Walker<'_> {
         if one.of_connection != other.of_connection {
             return Ok(None);
         }
-        // Equal exactly if the sent mark, in the bits that only one of them keeps, has the differing bits.
+        // Equal exactly if the sent mark has the differing bits among the bits that only one keeps.
         let (kept, differing) = (one.keep ^ other.keep, one.xor ^ other.xor);
         if differing & !kept != 0 {
             return Ok(Some(true));
@@ -492,7 +492,7 @@ impl Walker<'_> {
         Err(Stop::Done)
     }
 
-    /// True for a remaining loopback address that no router accepts (`ip_route_input_slow` in `net/ipv4/route.c`).
+    /// True if translation leaves a loopback address that routing refuses (`ip_route_input_slow` in `net/ipv4/route.c`).
     fn is_martian(&self, walk: &SetWalk) -> Result<bool, Stop> {
         let now = &walk.now;
         if now.translated.is_none() {

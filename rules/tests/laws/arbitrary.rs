@@ -1,4 +1,4 @@
-//! Strategies for values of the model: rule sets that pass `check`, and tables shared with other programs.
+//! Strategies for model values: rule sets that pass `check`, and tables shared with other programs.
 
 use proptest::{collection::vec, option, prelude::*, sample::select, string::string_regex};
 use rules::{
@@ -31,10 +31,10 @@ pub(super) const EVERYBODY: Ownership = Ownership { chains: Chains::Prefix(""), 
 pub(super) const OURS: &[&str] = &["ISTIO_A", "ISTIO_B", "ISTIO_C", "ISTIO_OUTPUT"];
 pub(super) const ANY: &[&str] = &["ISTIO_A", "ISTIO_B", "OTHER", "other-1.x:y"];
 
-/// Chains of other programs. If every chain is ours, `check` lets no rule lead there.
+/// Other programs' chains. If every chain is ours, `check` refuses rules that lead there.
 pub(super) const OTHERS: &[&str] = &["DOCKER_OUTPUT", "cali-OUTPUT"];
 
-/// Rules of other programs; the last four lead to our chains and so count as ours.
+/// Other programs' rules; the last four lead to our chains, so they count as ours.
 const FOREIGN: &[&str] = &[
     "-p icmp -j ACCEPT",
     "-j KUBE-SERVICES",
@@ -182,7 +182,7 @@ fn readable(matches: Vec<Match>, protocol: Protocol) -> Vec<Match> {
         let owner = matches!(m, Match::UidOwner(_) | Match::GidOwner(_) | Match::ConnState(_));
         owner || matches!(m, Match::Mark(_) | Match::Connmark(_) | Match::Comment(_))
     };
-    // It is the protocol's own, and loaded by ports already.
+    // Ports already load the protocol's own module.
     let with_ports = matches.iter().any(ports);
     let own = |m: Match| match m {
         Match::ProtocolModule(_) => (!with_ports).then_some(Match::ProtocolModule(protocol)),
@@ -247,7 +247,7 @@ pub(super) fn desired() -> impl Strategy<Value = State> {
     checked_of(Family::V4, OURS).prop_map(|checked| State::of(checked.rules()))
 }
 
-/// A shared state: our rules with other programs' among them, and other programs' chains.
+/// A shared state: our rules mixed with other programs' rules, and other programs' chains.
 pub(super) fn live() -> impl Strategy<Value = State> {
     let hook = select(&Hook::ALL[..]);
     let strangers = vec((select(&Table::ALL[..]), hook, any::<prop::sample::Index>(), select(FOREIGN)), 0..8);

@@ -1,4 +1,4 @@
-//! The walk of sets of packets agrees with the walk of each packet.
+//! The walk of a packet set agrees with each packet's walk.
 
 use super::arbitrary::{EVERYBODY, lawful};
 use super::listing;
@@ -29,7 +29,7 @@ fn check(view: &View, packets: &[Packet], most: usize) -> TestCaseResult {
             continue;
         };
         let (alone, among) = (walk(view, &routing(), packet), region.ending.of(packet));
-        // A single packet may be clearer if the order of chains is unknown, or marks of packet and connection are compared.
+        // A single packet's verdict may be known despite an unknown chain order, or a comparison of packet and connection marks.
         let is_coarser = among.verdict == Verdict::Unknown;
         prop_assert!(among == alone || is_coarser, "{:?}: {:?}, but {:?}", packet, among, alone);
     }

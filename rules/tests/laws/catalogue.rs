@@ -1,5 +1,5 @@
-//! The scenarios' rule sets: they read back literally, the native table is equivalent to the lists of both families, and packets
-//! of all kinds have the right verdicts. `UPDATE_GOLDENS=1` rewrites the files below `catalogue`.
+//! The scenarios' rule sets: they are read back literally, the native table is equivalent to both families' lists, and packets of
+//! all kinds have the right verdicts. `UPDATE_GOLDENS=1` rewrites the files below `catalogue`.
 
 use super::arbitrary::EVERYBODY;
 use rules::{
@@ -55,7 +55,7 @@ fn rules_read_back_to_the_letter() {
     }
 }
 
-/// Comments are specific to the author of a rule.
+/// Comments are specific to a rule's author.
 fn without_comments(text: &str) -> String {
     let lines = text.lines().map(|line| line.split(" comment \"").next().unwrap_or_default());
     lines.map(|line| line.to_owned() + "\n").collect()
@@ -66,7 +66,7 @@ fn rules_of(table: &str) -> usize {
     chains.flat_map(|chain| chain.lines().skip(1)).filter(|line| !line.starts_with("\t\ttype ")).count()
 }
 
-/// Literal comparison, except for tables with sets, which rules share depending on their options. Those have no more rules.
+/// Literal comparison, except for tables with sets, which rules share depending on their options: these have no more rules.
 #[test]
 fn the_native_table_is_that_of_the_scenario() {
     let mut compared = 0;
@@ -104,7 +104,7 @@ fn rules_that_are_never_reached() {
     golden("unreached.txt", &text);
 }
 
-/// The name of each packet describes its sender and its content.
+/// Each packet's name describes its sender and content.
 fn packets(family: Family) -> Vec<(&'static str, Packet)> {
     let v4 = family == Family::V4;
     let address = |v4_text: &str, v6_text: &str| -> IpAddr {
@@ -183,8 +183,8 @@ fn packets(family: Family) -> Vec<(&'static str, Packet)> {
     packets
 }
 
-/// Verdicts on the packets by scenario and family: `-` passes, `x` is dropped, `?` is unknown, a letter is captured by its line's
-/// port.
+/// Verdicts on the packets by scenario and family: `-` passes, `x` is dropped, `?` is unknown, a letter is captured, as its line
+/// explains.
 #[test]
 fn verdicts() {
     let routing = Routing {

@@ -11,7 +11,7 @@ use rules::{
     simulate::{Direction, Packet, Routing, Verdict, View, walk},
 };
 
-/// DNS of one user goes to Docker's resolver, that of others to a proxy.
+/// One user's DNS goes to Docker's resolver, other users' to a proxy.
 const RULES: &str = "* nat
 -N ISTIO_A
 -A OUTPUT -p udp --dport 53 -m owner --uid-owner 5 -m comment --comment \"sidecar-init\" -j DOCKER_OUTPUT
@@ -97,7 +97,7 @@ fn existing_foreign_chain_is_walked() {
     assert_eq!(live("-p tcp -j ACCEPT"), Verdict::Redirect("15053".parse().expect("a port")));
 }
 
-/// Its owner's base chain comes after ours and decides itself.
+/// The owner's base chain comes after ours and decides itself.
 #[test]
 fn nf_tables_rules_pass_packets_to_the_foreign_chain() {
     let table = nft::table("t", &checked(), None).expect("rules");

@@ -1,4 +1,4 @@
-//! Proofs that rules and routing are a predecessor's: each kind of proof, and cases without it.
+//! Proofs that rules and routing are a predecessor's: each kind of proof, and cases without proof.
 
 use super::arbitrary::OWNER;
 use rules::inheritance::{Evidence, Inheritance, classify_routing, doubtful};

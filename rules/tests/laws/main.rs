@@ -1,7 +1,7 @@
 //! Laws of the rule model, tested with random values.
 //!
-//! Results of single functions are tested beside them; these laws hold for all inputs: text and model are equivalent, plans reach
-//! their aim and change no other program's rules, and no text becomes a value that could end an argument or a line.
+//! Single functions' results are tested beside the functions; these laws hold for all inputs: text and model are equivalent,
+//! plans reach their goal and change no other program's rules, and no text becomes a value that could end an argument or a line.
 
 mod arbitrary;
 mod atlas;
@@ -72,7 +72,7 @@ fn ports(ranges: &[PortRange]) -> Vec<bool> {
     intended
 }
 
-/// A plan may create, fill and remove chains of ours, and insert and delete rules of ours elsewhere.
+/// A plan may create, fill and remove our chains, and insert and delete our rules elsewhere.
 fn touches_only_ours(change: &TableChange) -> bool {
     change
         .replace

@@ -45,7 +45,7 @@ fn check_verdicts(rules: &Checked, v6: Option<&Checked>, packets: &[Packet]) -> 
         let end = |view: &View| walk(view, &routing(), packet).verdict;
         let expected = end(&made);
         prop_assert_eq!(end(&listed), expected, "listed: {:?}", packet);
-        // An unknown fact of a packet may no longer matter in fewer rules.
+        // An unknown packet fact may no longer matter with fewer rules.
         for shorter in [&table, &reached].map(end) {
             let same = expected == Verdict::Unknown || shorter == expected;
             prop_assert!(same, "{:?} became {:?}: {:?}", expected, shorter, packet);
@@ -158,7 +158,7 @@ fn packet_without_a_connection_matches_no_connection_mark() {
 
 #[test]
 fn an_address_that_is_not_known_lies_in_the_network_of_all() {
-    // The redirect leaves the chosen address of the machine unknown.
+    // The redirect leaves the chosen local address unknown.
     let text = "*nat\n-A PREROUTING -p tcp -j R\n-A R -p tcp -j REDIRECT --to-ports 2\nCOMMIT\n\
                 *mangle\n-A INPUT -j A\n-A A -d 0.0.0.0/0 -j DROP\nCOMMIT\n";
     let rules = check(parse::restore(text, Family::V4).expect("rules"), &EVERYBODY).expect("lawful");

@@ -1,4 +1,4 @@
-//! Random strings: a value parsed from one is harmless, and others are refused without a panic; then tests for faults so found.
+//! Random strings: a parsed value is harmless, others are refused without a panic; then tests for faults found this way.
 
 use super::arbitrary::OWNER;
 use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};
@@ -34,7 +34,7 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![any::<String>(), "[0-9a-fx:./,+-]{0,20}", "[A-Za-z0-9_.:@ +-]{0,32}", spoilt]
 }
 
-/// A string is refused, or is a value that is written without harm and read back unchanged.
+/// A string is refused, or becomes a value that is written without harm and read back unchanged.
 fn harmless<T: FromStr + Display + Debug + PartialEq>(text: &str, between: &[char]) -> TestCaseResult {
     let Ok(value) = text.parse::<T>() else { return Ok(()) };
     let shown = value.to_string();
@@ -44,7 +44,7 @@ fn harmless<T: FromStr + Display + Debug + PartialEq>(text: &str, between: &[cha
     Ok(())
 }
 
-/// As [`harmless`], for words outside of quotes, where a first `-` or `!` would be an option.
+/// Like [`harmless`], for unquoted words, where a leading `-` or `!` would begin an option.
 fn word<T: FromStr + Display + Debug + PartialEq>(text: &str) -> TestCaseResult {
     harmless::<T>(text, &[])?;
     let shown = text.parse::<T>().ok().map(|value| value.to_string());

@@ -29,17 +29,17 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// On a node all pods share the lock file. The namespace's own lock is held, so the programs lock only their standard input.
+    /// The programs lock only their standard input: a node's pods share the lock file, and we hold the namespace's own lock.
     pub fn on_node(wait: u32) -> Self {
         Self { wait, file: Some(PathBuf::from("/proc/self/fd/0")), ..Self::default() }
     }
 }
 
-/// Tables of a family in our namespace that need listing; of iptables-legacy, those with more than empty chains that accept.
+/// Tables of a family that need listing in our namespace; for iptables-legacy, tables with more than empty accepting chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundTables {
     pub tables: Vec<Table>,
-    /// False if the kernel's list of legacy tables can't be read: the programs then know only tables passed by name.
+    /// False if the kernel's list of legacy tables can't be read: the programs then list only tables passed by name.
     pub(super) is_listed: bool,
 }
 
@@ -74,8 +74,8 @@ pub(super) struct Shown {
     pub(super) unlistable: BTreeMap<Table, String>,
 }
 
-/// Reads all tables of one family, including other programs' rules that can be parsed. If the program of the nft variant fails
-/// because of one table, lists the tables one by one.
+/// Reads all tables of one family, including other programs' rules that can be parsed. If the nft program fails because of one
+/// table, lists the tables one by one.
 pub(super) fn listing(
     programs: &Programs,
     family: Family,
@@ -112,7 +112,7 @@ pub(super) fn listing(
     Ok(all)
 }
 
-/// The reason in a few words: error messages begin with it.
+/// The failure's reason in a few words.
 fn complaint(failure: &ExecError) -> String {
     match failure {
         ExecError::Status { stderr, .. } => {
@@ -165,10 +165,10 @@ fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing
     parse::listing(text, family).map_err(|source| Error::Output { program, source })
 }
 
-/// Starts the program that commits changes of one family's tables. Before its input it changes nothing and holds no lock.
+/// Starts the program that commits changes to a family's tables. Without input, it changes nothing and holds no lock.
 pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<exec::Waiting> {
     let program = programs.restore(family)?;
-    // Shorter than the program's time limit. Up to 1.8.9, zero or no number means to wait forever.
+    // Below the program's time limit. Up to iptables 1.8.9, zero or no number waits forever.
     let wait = u64::from(lock.wait).min(lock.timeout.as_secs().saturating_sub(1)).max(1);
     let wait = format!("--wait={wait}");
     let arguments: &[&str] = if programs.waits { &["--noflush", &wait] } else { &["--noflush"] };
@@ -204,7 +204,7 @@ fn is_conflict(stderr: &str) -> bool {
         || stderr.contains("Interrupted system call should be restarted")
 }
 
-/// Exit status of iptables without the lock (`RESOURCE_PROBLEM` in xtables.h).
+/// iptables' exit status if the lock is held (`RESOURCE_PROBLEM` in xtables.h).
 const NO_LOCK: i32 = 4;
 
 fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> String {
@@ -212,14 +212,14 @@ fn hint(stderr: &str, code: Option<i32>, variant: Variant, script: &str) -> Stri
     let module = format!("modprobe {}", module(stderr, variant));
     if let Some((_, rest)) = stderr.split_once("can't open lock file") {
         let file = rest.split(':').next().map(str::trim).filter(|file| !file.is_empty()).unwrap_or(LOCK);
-        format!("{variant} can't open its lock file {file}: root and its folder are required")
+        format!("{variant} can't open its lock file {file}: requires root and an existing folder")
     } else if says("xtables lock") || (code == Some(NO_LOCK) && says("lock")) {
         let (who, how, or_end) = match process::lock_holder(Path::new(LOCK)) {
             Some(id) => (format!("process {id} holds"), "", ", or end it"),
             None => ("another program held".to_owned(), ", for too long", ""),
         };
         format!(
-            "{who} the lock of iptables, {LOCK} (or that of XTABLES_LOCKFILE){how}; raise --lock-wait, and \
+            "{who} the iptables lock, {LOCK} (or XTABLES_LOCKFILE){how}; raise --lock-wait, and \
              --timeout if that is shorter{or_end}"
         )
     } else if says("Permission denied") || says("Operation not permitted") {
@@ -294,7 +294,7 @@ mod tests {
             4,
             "lock",
         );
-        check("Fatal: can't open lock file /run/xtables.lock: Permission denied\n", 4, "root and its folder");
+        check("Fatal: can't open lock file /run/xtables.lock: Permission denied\n", 4, "existing folder");
         check("Fatal: can't open lock file /tmp/x: No such file or directory\n", 4, "lock file /tmp/x: ");
         check(
             "Could not fetch rule set generation id: Permission denied (you must be root)\n",

@@ -7,7 +7,7 @@ use ::iptables::IPTables;
 use rules::{Chain, Family, Table, Version};
 use std::path::{Path, PathBuf};
 
-/// First version whose restore program can wait for the lock (release notes of iptables).
+/// First version whose restore program can wait for the lock (iptables release notes).
 const WAITS_SINCE: Version = Version(1, 6, 2);
 /// First version that takes the lock's path from `XTABLES_LOCKFILE`.
 const LOCK_FILE_SINCE: Version = Version(1, 8, 6);
@@ -29,7 +29,7 @@ struct Pair {
     restore: PathBuf,
 }
 
-/// Finds the programs of a variant: those named after it, else plain `iptables` of this variant. `version` saves reading it.
+/// Finds a variant's programs: named after it, else plain `iptables` of this variant. A given `version` is not read.
 pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Option<Programs> {
     let runner = runner.clone();
     let infix = match variant {
@@ -37,7 +37,7 @@ pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Opti
         Variant::Nft => "-nft",
     };
     let (infix, waits) = match pair("iptables", infix) {
-        // Programs have these names since 1.8.0, which has --wait; the nft variant locks nothing.
+        // Programs have had these names, and --wait, since 1.8.0; the nft variant locks nothing.
         Some(_) => (infix, variant == Variant::Legacy),
         None => {
             pair("iptables", "")?;
@@ -61,7 +61,7 @@ fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
         let program = program.display();
         tracing::warn!(
             target: "iptables",
-            "{program} does not report its version, so that it can't be used as {variant}: {error}"
+            "{program} does not report its version, so it can't be used as {variant}: {error}"
         );
     };
     let answer = match runner.run(&program, &["--version"]) {
@@ -85,7 +85,7 @@ fn version_in(answer: &str) -> Option<Version> {
 }
 
 impl Programs {
-    /// True if the restore program takes no lock before it reads a table: since 1.8.0, with names after the variant.
+    /// True if the restore program takes no lock before it reads a table: since 1.8.0, which names programs by variant.
     pub fn waits_for_input(&self) -> bool {
         !self.infix.is_empty()
     }
@@ -94,8 +94,8 @@ impl Programs {
         version_in(&self.runner.run(&exec::find(&format!("iptables{}", self.infix))?, &["--version"]).ok()?)
     }
 
-    /// Lists a chain of IPv4 (`iptables -S`). The `iptables` crate runs the program without limits, so it runs in a child with
-    /// limits, which also bound the wait for a held lock.
+    /// Lists an IPv4 chain (`iptables -S`). The `iptables` crate runs the program without limits, so a child with limits calls
+    /// the crate; the limits also bound the wait for the lock.
     pub fn can_list(&self, table: Table, chain: &Chain) -> Result<(), String> {
         let cmd = match self.infix {
             "-legacy" => "iptables-legacy",
@@ -109,7 +109,7 @@ impl Programs {
         self.runner.call(&command, listed).map_err(|error| error.to_string())?
     }
 
-    /// True if the lock can be another file than the machine's. The nft variant has no lock.
+    /// True if the lock file can differ from the machine's. The nft variant has no lock.
     pub fn moves_lock(&self, known: Option<Version>) -> bool {
         self.variant == Variant::Legacy && known.or_else(|| self.version()) >= Some(LOCK_FILE_SINCE)
     }

@@ -1,5 +1,5 @@
-//! Verification of the iptables programs against the kernel's chains and rule counts: their listings, and the changes that they
-//! reported as done. A program may be older than the rules, or a wrapper that hides a failure.
+//! Verifies the iptables programs' listings, and changes that they reported as done, against the kernel's chains and rule counts.
+//! A program may be older than the rules, or a wrapper that hides a failure.
 
 use super::{Kernel, legacy};
 use crate::backend::iptables::{self, FoundTables, NO_COUNTERS, Shown};
@@ -50,7 +50,7 @@ impl Kernel {
         Ok(listed)
     }
 
-    /// Replaces the rules printed by iptables (nft) by the kernel's. Tables that the program can't show stay unlistable.
+    /// Replaces the rules printed by iptables (nft) with the kernel's. Tables that the program can't show stay unlistable.
     fn read_again(&mut self, tables: &Tables, listed: &mut Shown) -> Result<()> {
         let family = listed.listing.family;
         let printed = mem::replace(&mut listed.listing, Listing::empty(family));
@@ -66,9 +66,8 @@ impl Kernel {
             Variant::Nft => {
                 let owner = self.owner;
                 let Some(nftables) = self.nftables()? else { return Ok(None) };
-                let exist = nftables
-                    .has_iptables(tables, family, &owner)
-                    .during("listing the tables of nf_tables")?;
+                let exist =
+                    nftables.has_iptables(tables, family, &owner).during("listing nf_tables tables")?;
                 Ok(exist.then(|| FoundTables { tables: tables.of_iptables(family), is_listed: true }))
             }
         }
@@ -108,12 +107,12 @@ impl Kernel {
 
     pub(super) fn counts(&mut self, variant: Variant, family: Family, tables: &[Table]) -> Result<Counts> {
         match variant {
-            Variant::Nft => self.needed_nftables()?.counts(family).during("listing the rules of nf_tables"),
+            Variant::Nft => self.needed_nftables()?.counts(family).during("listing nf_tables rules"),
             Variant::Legacy => tables
                 .iter()
                 .map(|table| {
                     let counts =
-                        xtables::counts(family, table.name()).during("reading a table of iptables-legacy")?;
+                        xtables::counts(family, table.name()).during("reading an iptables-legacy table")?;
                     Ok((table.name().to_owned(), counts))
                 })
                 .collect(),
@@ -130,7 +129,7 @@ impl Kernel {
             self.known.insert((variant, family), after);
             return Ok(());
         }
-        // Other programs may have changed their rules at the same time. Ours have to be there.
+        // Other programs may have changed their rules at the same time. Ours must exist.
         let there = self.look_at_tables()?.unwrap_or_default();
         let now = match self.look(variant, family, &there)? {
             Some(there) => {
@@ -152,7 +151,7 @@ impl Kernel {
     }
 }
 
-/// True if the kernel has the state's chains of a table with as many rules; other programs' chains may be missing.
+/// True if the kernel has as many rules as the state in a table's chains; other programs' chains may be missing.
 fn agree(state: &State, table: Table, counts: &Counts, owner: &Ownership) -> bool {
     let count = |name: &str| counts.get(table.name()).and_then(|chains| chains.get(name)).copied();
     let shown = state.chains(table).all(|(chain, lines)| match chain {

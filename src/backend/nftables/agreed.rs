@@ -1,6 +1,6 @@
 //! Comparison of an iptables program's listing with the kernel's nf_tables rules. The program silently leaves out expressions
-//! that iptables lacks: it prints `tcp dport { 80, 81 } drop` as a rule that drops everything. So a printed rule counts if the
-//! kernel's rule has the same meaning, including extensions of iptables. Otherwise our own reader's version counts.
+//! that iptables lacks: it prints `tcp dport { 80, 81 } drop` as a rule that drops everything. So a printed rule is used if the
+//! kernel's rule has the same meaning, including iptables extensions; otherwise our own reader's version is used.
 
 use super::bytecode::{EncodedRule, EncodedTable};
 use super::lift::{self, Context};
@@ -13,7 +13,7 @@ use rules::{
     PrintedRule, Protocol, Table, Target,
 };
 
-/// The printed rules as far as these tables agree. Other tables are left out.
+/// The rules of these tables, as printed where the kernel agrees. Omits other tables.
 pub fn agreed(mut printed: Listing, tables: &[EncodedTable]) -> Listing {
     let interfaces = &listed::interfaces();
     let family = printed.family;
@@ -126,7 +126,7 @@ fn same_action(native: &Action, printed: &Action) -> bool {
     }
 }
 
-/// True if each condition of one side is one of the other's, or of an extension.
+/// True if each condition is on the other side too, or an extension's.
 fn ask_the_same(
     native: &[ListedCondition],
     printed: &[ListedCondition],

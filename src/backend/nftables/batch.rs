@@ -1,5 +1,5 @@
 //! Batches: messages that the kernel applies as a whole or not at all; only the last one is acknowledged. An error's subject is
-//! read from the message's bytes, so that a successful batch pays nothing for descriptions.
+//! read from the message's bytes, so a successful batch pays nothing for descriptions.
 
 use super::bytecode::{self, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use crate::sys::header::*;
@@ -22,7 +22,7 @@ pub(super) enum BatchOperation<'a> {
     /// Deletes the rule with this handle, or all rules, of a chain with this family, table and name.
     DeleteRules(u8, &'a str, &'a str, Option<u64>),
     AddElements(&'a str, &'a EncodedSet),
-    /// Deletes elements of a set in our table with this name; all of them must exist.
+    /// Deletes elements from a set in our table of this name; all of them must exist.
     DeleteElements(&'a str, &'a EncodedSet),
     Create(&'a EncodedTable),
     /// Changes our table from the first to the second. Chains with the same name and base are kept.
@@ -350,7 +350,7 @@ fn job_at<'a>(jobs: &[BatchOperation<'a>], place: u32) -> Option<BatchOperation<
 fn refusal(batch: &Batch, first: u32, jobs: &[BatchOperation<'_>], rejection: Rejection) -> Refusal {
     let Rejection { sequence, message, offset, source } = rejection;
     let place = sequence.wrapping_sub(first);
-    // The generation is an old one, a table to delete is gone, or one to create already exists.
+    // The generation is old, a table to delete is gone, or a table to create already exists.
     let is_conflict = matches!(
         (source.raw_os_error(), job_at(jobs, place)),
         (Some(libc::ERESTART), _)

@@ -93,7 +93,7 @@ impl EncodedTable {
 }
 
 impl EncodedChain {
-    /// True for a base chain as iptables makes it in this table (`xtables_ipv4` in its `nft.c`), whatever its policy.
+    /// True for a base chain like iptables' in this table (`xtables_ipv4` in its `nft.c`), whatever its policy.
     pub(super) fn is_of_iptables(&self, family: u8, table: &str) -> bool {
         let Some(base) = &self.base else { return false };
         let table = Table::ALL.into_iter().find(|one| one.name() == table);
@@ -154,7 +154,7 @@ pub(super) fn set(set: &nft::Set) -> EncodedSet {
 
 /// Sorts elements by key, the end of a range before the start of another: the kernel accepts only this order.
 pub(super) fn sort(elements: &mut [Element]) {
-    // A big-endian number compares as the bytes do, and faster.
+    // A big-endian number compares like the bytes, but faster.
     elements.sort_unstable_by_key(|element| (u128::from_be_bytes(element.key), !element.is_end));
 }
 

@@ -66,7 +66,7 @@ fn header(table: Option<&EncodedTable>) -> Option<String> {
 }
 
 fn header_text(table: &str, flags: u32) -> String {
-    // In the headers since 6.9: the table outlives the socket of its owner.
+    // In the headers since 6.9: the table outlives its owner's socket.
     const NFT_TABLE_F_PERSIST: u32 = 4;
     const WORDS: [(u32, &str); 3] =
         [(NFT_TABLE_F_DORMANT, "dormant"), (NFT_TABLE_F_OWNER, "owner"), (NFT_TABLE_F_PERSIST, "persist")];
@@ -166,7 +166,7 @@ fn rules_digest(table: &EncodedTable) -> String {
     let mut bare = EncodedTable { record: None, ..table.clone() };
     bare.sets.sort_by(|one, other| one.name.cmp(&other.name));
     bare.chains.sort_by(|one, other| one.name.cmp(&other.name));
-    // Elements can be many and their keys are complete, so they are not encoded again.
+    // Not encoded again: there may be many elements, and their keys are complete.
     let bare_of = |set: &mut EncodedSet| {
         set.verdicts.clear();
         mem::take(&mut set.elements)
@@ -184,7 +184,7 @@ fn rules_digest(table: &EncodedTable) -> String {
     digest.hexadecimal()
 }
 
-/// FNV-1a of 64 bits, eight bytes a step: it detects edits and does not prevent forgery.
+/// 64-bit FNV-1a, eight bytes a step: it detects edits, but does not prevent forgery.
 struct Digest(u64);
 
 impl Digest {
@@ -208,7 +208,7 @@ impl Digest {
     fn step(&mut self, word: u64) {
         const PRIME: u64 = 0x0100_0000_01b3;
         self.0 = (self.0 ^ word).wrapping_mul(PRIME);
-        // Moves high bits down, or the last bits would depend on few bytes.
+        // Moves high bits down; otherwise the last bits would depend on few bytes.
         self.0 ^= self.0 >> 29;
     }
 

@@ -1,6 +1,6 @@
-//! Expressions of rules. Each is declared once, as the attributes that it is written with and read back by. All ours load into
-//! the first register; a range of ports takes the second as well. An expression is read only in the form in which it would be
-//! written: any other form is [`Expression::Other`], so that it never passes for one of ours.
+//! Rule expressions. Each is declared once, as the attributes by which it is written and read back. All of ours load into the
+//! first register; a port range takes the second as well. An expression is read only in the form in which it would be written:
+//! any other form is [`Expression::Other`], so it never passes for one of ours.
 
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages, attribute, attributes, name, text};
@@ -11,7 +11,7 @@ trait AttributeValue: Sized {
     fn read(data: &[u8], kind: u16) -> Option<Self>;
 }
 
-/// Declares names for numbers of the kernel; other numbers are not read.
+/// Declares names for kernel constants; other numbers are not read.
 macro_rules! numbers {
     ($($name:ident { $($variant:ident = $number:ident),* })*) => {$(
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,16 +121,16 @@ expressions! {
         NFTA_PAYLOAD_OFFSET(offset: u32),
         NFTA_PAYLOAD_LEN(length: u32)
     }
-    /// Continues if the register compares so to the value.
+    /// Continues if the register's comparison with the value holds.
     Cmp "cmp" { NFTA_CMP_SREG = NFT_REG_1, NFTA_CMP_OP(operator: CmpOperator), NFTA_CMP_DATA(value: Vec<u8>) }
-    /// Continues if the register is within the inclusive range; negated, as in our rules, if it is not.
+    /// Continues if the register is within the inclusive range or, negated as in our rules, outside it.
     Range "range" {
         NFTA_RANGE_SREG = NFT_REG_1,
         NFTA_RANGE_OP(negated: bool),
         NFTA_RANGE_FROM_DATA(first: Vec<u8>),
         NFTA_RANGE_TO_DATA(last: Vec<u8>)
     }
-    /// Changes the register: bits of the mask stay, then bits of the second value are flipped.
+    /// Changes the register: keeps the mask's bits, then flips the second value's bits.
     Bitwise "bitwise" {
         NFTA_BITWISE_SREG = NFT_REG_1,
         NFTA_BITWISE_DREG = NFT_REG_1,
@@ -155,13 +155,13 @@ expressions! {
     Immediate "immediate" { NFTA_IMMEDIATE_DREG(register: Register), NFTA_IMMEDIATE_DATA(value: Vec<u8>) }
     /// Decides about the packet, or continues in another chain: an immediate value for the verdict register.
     Verdict "immediate" { NFTA_IMMEDIATE_DREG = NFT_REG_VERDICT, NFTA_IMMEDIATE_DATA(verdict: EncodedVerdict) }
-    /// NAT to this machine, at a port from that in the first register to that in the last.
+    /// NAT to this machine, at a port from the first register's to the last register's.
     Redir "redir" {
         NFTA_REDIR_REG_PROTO_MIN = NFT_REG_1,
         NFTA_REDIR_REG_PROTO_MAX(last: Register),
         NFTA_REDIR_FLAGS = NF_NAT_RANGE_PROTO_SPECIFIED
     }
-    /// Changes the source, of packets of this family, to the address in the register.
+    /// Changes the source of this family's packets to the address in the register.
     Snat "nat" {
         NFTA_NAT_TYPE = NFT_NAT_SNAT,
         NFTA_NAT_FAMILY(family: u32),
@@ -181,7 +181,7 @@ pub enum EncodedVerdict {
     Drop,
     Return,
     Jump(String),
-    /// A jump whose end is that of the calling chain too.
+    /// A jump whose end also ends the calling chain.
     Goto(String),
 }
 
@@ -221,7 +221,7 @@ impl Expression {
     /// True if the expression is written with these attributes, of which `any` may have any value.
     fn is_written_as(&self, data: &[u8], any: Option<u16>) -> bool {
         // Our `ct` expressions match both directions, for which the kernel omits the attribute; the original direction is 0. A
-        // map loads into a register, of which the verdict register is 0.
+        // map loads into a register; number 0 is the verdict register.
         let is_other = match self {
             Self::Ct(_) | Self::SetCt(_) => attribute(data, NFTA_CT_DIRECTION).is_some(),
             Self::Lookup(..) => attribute(data, NFTA_LOOKUP_DREG).is_some(),

@@ -63,7 +63,7 @@ fn is_called(family: u8, base: &BaseChain) -> bool {
 fn of_bridges(table: &EncodedTable, bridges: &[String]) -> LiveTable {
     let chain = |chain: &EncodedChain| {
         let base = chain.base.as_ref()?;
-        // Frames come in before the address family sees them, and leave behind it.
+        // Frames arrive before the address family sees them, and leave after it.
         let is_inbound = [Hook::Prerouting, Hook::Input].iter().any(|hook| *hook as u32 == base.hook);
         let (hook, priority) = match is_inbound {
             true => (Hook::Prerouting, i32::MIN / 2),

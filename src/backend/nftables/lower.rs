@@ -175,7 +175,7 @@ fn port(register: Register, port: rules::Port) -> Expression {
     Expression::Immediate(register, port.number().to_be_bytes().to_vec())
 }
 
-/// Bits outside the mask stay; bits inside become those of the value.
+/// Keeps the bits outside the mask, and sets the bits inside to the value's.
 fn set_mark(load: Expression, store: Expression, mark: Mark) -> Vec<Expression> {
     let bytes = |number: u32| number.to_ne_bytes().to_vec();
     match mark.is_whole() {

@@ -1,6 +1,6 @@
-//! nf_tables without any other program: our table written and read over netlink. Every change is one batch, so the kernel holds
+//! Reads and writes our nf_tables table over netlink, without any other program. Every change is one batch, so the kernel holds
 //! the old table or the new one. Base chains stay, and their rules are exchanged. If the table has changed since it was read, the
-//! kernel refuses, and the caller reads again. Deletions are avoided: one makes closing the socket wait 10 to 30 ms.
+//! kernel refuses, and the caller reads again. Deletions are avoided: each delays closing the socket by 10 to 30 ms.
 
 mod agreed;
 mod batch;
@@ -49,7 +49,7 @@ impl Nftables {
         self.read_named(&tables, self.table)
     }
 
-    /// Reads a table of the family `inet`; `None` if it is not among these.
+    /// Reads an `inet` table; `None` if it is not in `tables`.
     pub fn read_named(&mut self, tables: &Tables, name: &str) -> io::Result<Option<EncodedTable>> {
         let ours = tables.0.iter().find(|table| table.family == NFPROTO_INET && table.name == name);
         let Some(ours) = ours else { return Ok(None) };
@@ -62,7 +62,7 @@ impl Nftables {
         for _ in 0..TRIES {
             let Some(found) = now else { return Ok(None) };
             match read::counted(&mut self.socket, &found) {
-                // The table has gone, or only a set in it, because another program has changed the table.
+                // The table, or a set in it, has gone because another program changed the table.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let mut tables = self.tables()?.unwrap_or_default().0.into_iter();
                     now = tables.find(|table| (table.family, &table.name) == (found.family, &found.name));
@@ -78,7 +78,7 @@ impl Nftables {
         let interfaces = listed::interfaces();
         let mut tables = Vec::new();
         let found = self.tables()?.unwrap_or_default().0;
-        // Only packets across a bridge of this namespace pass rules of that family.
+        // Only packets across a bridge of this namespace pass that family's rules.
         let bridges = match found.iter().any(|outside| outside.family == NFPROTO_BRIDGE) {
             true => link::bridges()?,
             false => Vec::new(),
@@ -115,8 +115,8 @@ impl Nftables {
         Ok(agreed::agreed(printed, &found))
     }
 
-    /// Replaces the table `live` by `desired`, of the same name or another, in one step. `live` is the table as read. Its absence
-    /// is a conflict, and so is a change, unless it is only deleted.
+    /// Replaces the table `live`, as read, with `desired`, of the same name or another, in one step. If `live` has gone, or has
+    /// changed and `desired` exists, that is a conflict.
     pub fn replace(
         &mut self,
         live: Option<&EncodedTable>,
@@ -138,7 +138,7 @@ impl Nftables {
             return Err(Refusal::Conflict(io::ErrorKind::ResourceBusy.into()));
         };
         let whole = [BatchOperation::Delete(NFPROTO_INET, &live.name), BatchOperation::Create(desired)];
-        // For example, the kernel calls no chain of a dormant table.
+        // The flags count too: the kernel skips a dormant table's chains.
         if (&live.name, live.flags) != (&desired.name, desired.flags) {
             return self.commit(&whole, Some(generation));
         }

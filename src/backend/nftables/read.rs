@@ -46,7 +46,7 @@ struct TableReader<'a> {
 }
 
 impl TableReader<'_> {
-    /// All objects of a kind. Old kernels ignore the request's table, so other tables are left out here.
+    /// All objects of a kind. Old kernels ignore the request's table, so other tables are skipped here.
     fn dump<T>(&mut self, message: i32, table: u16, read: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
         let (name, head) = (self.table, self.head);
         let of_table = |message: &mut Messages| {
@@ -95,7 +95,7 @@ impl TableReader<'_> {
         })?;
         for found in chunks.into_iter().flatten() {
             match found {
-                // `nft` may put an end of no range at zero, before the first range.
+                // `nft` may put an end without a range at zero, before the first range.
                 Some((Element { key, is_end: true }, _)) if key == [0; 16] => {}
                 Some((element, verdict)) => {
                     set.elements.push(element);
@@ -128,7 +128,7 @@ fn hits(item: &[u8]) -> Option<Hits> {
         .then(|| Some(Hits { packets: of(NFTA_COUNTER_PACKETS)?, bytes: of(NFTA_COUNTER_BYTES)? }))?
 }
 
-/// Interfaces for which a chain is called; name prefixes have the form of `nft`: `eth*`.
+/// Interfaces for which a chain is called; name prefixes have `nft`'s form: `eth*`.
 pub(super) fn devices(hook: &[u8]) -> Vec<String> {
     // In the headers since 6.18.
     const NFTA_DEVICE_PREFIX: u16 = 2;
@@ -248,7 +248,7 @@ impl fmt::Display for BlockedTable {
             Obstacle::Owned { port } => {
                 write!(
                     f,
-                    "table {table} is owned by the process with netlink port {port}, and only that can change it"
+                    "table {table} can be changed only by its owner, the process with netlink port {port}"
                 )
             }
             Obstacle::OfBridge => {
@@ -275,7 +275,7 @@ impl Tables {
         Table::ALL.into_iter().filter(|table| self.holds(family_number(family), &[table.name()])).collect()
     }
 
-    /// Tables whose rules are not in effect as written. A table with an owner counts only if one of our meshes would change it.
+    /// Tables whose rules are not in effect as written. Owned tables are included only if one of our meshes would change them.
     pub fn blocked_tables(&self, owner: &Ownership) -> Vec<BlockedTable> {
         let is_changed = |table: &TableHeader| match table.family {
             NFPROTO_INET => owner.each().any(|one| {
@@ -361,7 +361,7 @@ impl Nftables {
         }
     }
 
-    /// True if iptables has tables in which we set rules, or another with a chain of the owner.
+    /// True if iptables has tables in which we set rules, or others with the owner's chains.
     pub fn has_iptables(&mut self, tables: &Tables, family: Family, owner: &Ownership) -> io::Result<bool> {
         const OTHERS: [&str; 2] = ["filter", "security"];
         let of = family_number(family);
@@ -377,7 +377,7 @@ impl Nftables {
         Ok(!chains.is_empty())
     }
 
-    /// True, first, if a base chain other than the owner's and the usual ones of iptables does NAT; second, if a usual one does.
+    /// First, true if a base chain other than the owner's and iptables' usual ones does NAT; second, if a usual one does.
     pub fn has_nat(&mut self, tables: &Tables, owner: &Ownership) -> io::Result<(bool, bool)> {
         let mut chains = self.list(NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, |family, attributes| {
             let (table, chain) = (name(attributes, NFTA_CHAIN_TABLE)?, chain(attributes)?);

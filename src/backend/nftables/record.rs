@@ -1,7 +1,7 @@
 //! A record of how our table was made, kept in the table itself, for readers without the flags. The kernel fixes user data of
 //! tables and chains at their creation, and changes exchange only rules. So the record is the user data of a rule, in a chain
-//! that no rule leads to. Its comment is short enough for `nft -f`; the settings follow as data that `nft` ignores, within the
-//! kernel's 256 bytes. The record is not compared: rules in place are not rewritten for it.
+//! that no rule leads to. The rule's comment fits `nft -f`; the settings follow as data that `nft` ignores, within the kernel's
+//! 256 bytes. Comparisons ignore the record, so rules in place are not rewritten for it.
 
 use super::bytecode::{EncodedChain, EncodedRule};
 use super::expression::{EncodedVerdict, Expression};
@@ -12,7 +12,7 @@ pub(super) const CHAIN: &str = "made_by";
 
 /// An attribute of libnftnl's `udata.h`: type, length, NUL-terminated string.
 pub(super) const NFTNL_UDATA_RULE_COMMENT: u8 = 0;
-/// An attribute that libnftnl ignores; the number of our routing protocol.
+/// An attribute that libnftnl ignores, numbered like our routing protocol.
 const SETTINGS: u8 = 137;
 /// `NFT_USERDATA_MAXLEN` (`linux/netfilter/nf_tables.h`).
 const MAX_USERDATA: usize = 256;
@@ -64,7 +64,7 @@ impl TableRecord {
     }
 
     pub(super) fn chain(&self) -> EncodedChain {
-        // No packet gets here. `nft -f` takes back only a rule with a statement.
+        // No packet gets here. `nft -f` accepts only rules with a statement.
         let expressions = vec![Expression::Verdict(EncodedVerdict::Return)];
         let rule = EncodedRule { expressions, userdata: self.userdata() };
         EncodedChain { name: CHAIN.to_owned(), base: None, rules: vec![rule] }
@@ -125,12 +125,12 @@ mod tests {
             let userdata = record.userdata();
             assert!(userdata.len() <= MAX_USERDATA, "{length}: {}", userdata.len());
             let comment = find(&userdata, NFTNL_UDATA_RULE_COMMENT).expect("a comment");
-            assert!(comment.len() <= MAX_COMMENT, "nft -f takes it: {}", comment.len());
+            assert!(comment.len() <= MAX_COMMENT, "nft -f accepts it: {}", comment.len());
             let read = TableRecord::read(&userdata).expect("a record");
             assert_eq!(read.settings_digest, record.settings_digest);
             assert_eq!(read.rules_digest, record.rules_digest);
-            assert!(length > 100 || read.settings.is_some(), "{length} find room");
-            assert!(length < 200 || read.settings.is_none(), "{length} find none");
+            assert!(length > 100 || read.settings.is_some(), "{length} should fit");
+            assert!(length < 200 || read.settings.is_none(), "{length} should not");
             let kept = if read.settings.is_some() { settings } else { String::new() };
             assert_eq!(read.made, made(&kept), "{length}");
             assert_eq!(read.userdata(), userdata);

@@ -1,11 +1,10 @@
-//! Removal of our rules from the tables of iptables (nft) without its programs, and of the tables and chains that iptables leaves
-//! empty.
+//! Removes our rules from the iptables (nft) tables without its programs, and the tables and chains that iptables leaves empty.
 //!
-//! Each program that deletes waits some 10 ms for the kernel to free the objects, one after the other; over our netlink socket it
-//! is a single wait. A rule is found by its place in the program's listing and deleted by the handle at that place, only in the
-//! generation of the listing.
+//! Each program that deletes waits some 10 ms for the kernel to free the objects, one after the other; our netlink socket waits
+//! once. A rule is found by its place in the program's listing and deleted by the handle at that place, only in the listing's
+//! generation.
 //!
-//! Empty base chains, and tables with nothing else, are removed; iptables makes them again on demand. Chains and tables that
+//! Empty base chains, and tables with nothing else, are removed; iptables recreates them on demand. Chains and tables that
 //! iptables would not have made this way belong to other programs and stay.
 
 use super::read::{self, TableHeader};
@@ -15,7 +14,7 @@ use crate::sys::netfilter::lacks_nf_tables;
 use rules::{Chain, Family, Listing, Ownership, State, Table, TableChange, nft::family_number, plan};
 use std::{collections::BTreeSet, io};
 
-/// Rules to be removed from the tables of iptables, by family (`NFPROTO_*`) and table.
+/// Rules to be removed from iptables tables, by family (`NFPROTO_*`) and table.
 #[derive(Debug, Default)]
 struct Removed {
     rules: BTreeSet<(u8, String, u64)>,
@@ -24,7 +23,7 @@ struct Removed {
 
 impl Nftables {
     /// Removes the rules of the changes, and tables and base chains left without rules: all or nothing. Returns false if rules
-    /// have changed since the listing, or the kernel refuses: the programs of iptables then remove the rules and report failures.
+    /// have changed since the listing, or the kernel refuses: the iptables programs then remove the rules and report failures.
     pub fn remove_listed<'a>(
         &mut self,
         listed: u32,
@@ -38,7 +37,7 @@ impl Nftables {
         match self.commit(&jobs, Some(listed)) {
             Ok(()) => true,
             Err(refusal) => {
-                tracing::debug!(target: "backend", %refusal, "the programs of iptables must remove rules");
+                tracing::debug!(target: "backend", %refusal, "the iptables programs must remove the rules");
                 false
             }
         }
@@ -96,7 +95,7 @@ impl Leftover {
 }
 
 impl Nftables {
-    /// Deletes empty base chains as iptables makes them, and tables with nothing else.
+    /// Deletes iptables' empty base chains, and tables with nothing else.
     pub fn remove_empty_iptables_tables(&mut self) -> Result<(), Refusal> {
         retry(|| {
             let read = |nftables: &mut Self| {
@@ -105,14 +104,14 @@ impl Nftables {
             };
             let (generation, leftovers) = match read(self) {
                 Err(error) if lacks_nf_tables(&error) => return Ok(()),
-                other => other.map_err(|source| Refusal::of("listing the tables of iptables", source))?,
+                other => other.map_err(|source| Refusal::of("listing iptables tables", source))?,
             };
             let jobs: Vec<BatchOperation<'_>> = leftovers.iter().map(Leftover::job).collect();
             self.commit(&jobs, Some(generation))
         })
     }
 
-    /// Objects that become empty without `gone`. `handles` are those of all rules.
+    /// Objects left empty by removing `gone`. `handles` covers all rules.
     fn leftovers(&mut self, handles: &RuleHandles, gone: &Removed) -> io::Result<Vec<Leftover>> {
         let mut leftovers = Vec::new();
         for family in Family::BOTH.map(family_number) {
@@ -129,7 +128,7 @@ impl Nftables {
                 (NFT_MSG_GETFLOWTABLE, NFTA_FLOWTABLE_TABLE),
             ] {
                 match self.list(message, family, |_, object| read::name(object, table)) {
-                    // A kernel without the kind (objects came with 4.10, flow tables with 4.16) has none.
+                    // Kernels before 4.10 have no objects; before 4.16, no flow tables.
                     Err(error) if error.raw_os_error() == Some(nix::libc::EINVAL) => {}
                     found => with_objects.extend(found?),
                 }

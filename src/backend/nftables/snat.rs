@@ -1,6 +1,6 @@
-//! A table that changes the source address of this machine's own packets to listed addresses. Pods recognize their host, for
-//! example the kubelet's probes, by that source; forwarded packets belong to no socket and keep theirs. Changes replace the table
-//! as a whole, except for its values, which change singly.
+//! A table that replaces the source address of this machine's own packets to listed addresses. Pods recognize their host's calls,
+//! for example kubelet probes, by that source; forwarded packets belong to no socket and keep theirs. Changes replace the whole
+//! table, except for its values, which change one by one.
 
 use super::bytecode::{self, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{Expression, Register};
@@ -71,7 +71,7 @@ fn content(table: &EncodedTable) -> (BTreeSet<IpAddr>, Option<Ipv4Addr>, Option<
 }
 
 impl Nftables {
-    /// Replaces our table as read in one step, or only its values if nothing else differs.
+    /// Replaces our table in one step, or only its values if nothing else differs.
     fn replace_snat(&mut self, live: Option<&EncodedTable>, desired: &EncodedTable) -> Result<(), Refusal> {
         let bare = |table: &EncodedTable| {
             let sets = table.sets.iter().map(|set| EncodedSet { elements: Vec::new(), ..set.clone() });
@@ -121,8 +121,8 @@ fn set(family: Family, pods: &BTreeSet<IpAddr>) -> EncodedSet {
     bytecode::set(&nft::Set { name: set_name(family).to_owned(), kind, values: values.collect() })
 }
 
-/// `meta l4proto tcp meta skuid != 4294967295 ip daddr @pods_v4 counter snat ip to SOURCE`. No user has that ID, so this tests if
-/// the packet has a socket of a process (`nft_meta_get_eval_skugid` ends the rule if it has none).
+/// `meta l4proto tcp meta skuid != 4294967295 ip daddr @pods_v4 counter snat ip to SOURCE`. No user has that ID, so this tests
+/// whether the packet has a process's socket (`nft_meta_get_eval_skugid` ends the rule if it has none).
 fn expressions(family: Family, source: IpAddr) -> Vec<Expression> {
     let is = |field, number: u32| Condition::is(field, Intervals::one(number.into()));
     let tcp = is(Field::Protocol, nft::protocol_number(Protocol::Tcp).into());
@@ -145,13 +145,13 @@ pub struct SnatChange {
     pub comment: &'static str,
     pub add: BTreeSet<IpAddr>,
     pub remove: BTreeSet<IpAddr>,
-    /// Source over IPv4; `None` keeps the table's, or takes that of `defaults`.
+    /// Source over IPv4; `None` keeps the table's, or takes the default.
     pub v4: Option<Ipv4Addr>,
     pub v6: Option<Ipv6Addr>,
     pub defaults: (Ipv4Addr, Ipv6Addr),
 }
 
-/// Brings the table to the requested state, if it differs. Returns true if it was changed, and its content.
+/// Brings the table to the requested state. Returns true if it was changed, and its content.
 pub fn change(change: &SnatChange) -> Result<(bool, Snat), Error> {
     let mut nftables = open(change.table)?;
     let changed = retry(|| {
@@ -192,7 +192,7 @@ fn open(table: &'static str) -> Result<Nftables, Error> {
     }
 }
 
-/// Classifies a failed read: other programs change nf_tables meanwhile, or the kernel refuses.
+/// Classifies a failed read: another program changed nf_tables meanwhile, or the kernel refused.
 fn unread(source: io::Error) -> Refusal {
     match source.kind() {
         io::ErrorKind::ResourceBusy | io::ErrorKind::Interrupted => Refusal::Conflict(source),

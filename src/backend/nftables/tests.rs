@@ -114,7 +114,7 @@ fn device_chain_is_called_only_for_its_devices() {
     let chain = |devices: &[&str]| {
         let mut table = table(0);
         let base = table.chains[0].base.as_mut().expect("a base chain");
-        // `ingress` of a table of the family `netdev`.
+        // `ingress` of a `netdev` table.
         base.kind = "filter".to_owned();
         base.hook = 0;
         base.devices = devices.iter().map(|name| (*name).to_owned()).collect();
@@ -139,7 +139,7 @@ fn device_chain_is_called_only_for_its_devices() {
     assert_eq!(super::read::devices(&hook), ["eth*", "lo"]);
 }
 
-/// A policy of single interfaces is listed as rules, which count nothing; so are rules for bridges.
+/// A policy for single interfaces is listed as rules without counters, as are bridge rules.
 #[test]
 fn counters_belong_to_the_rules_of_the_kernel() {
     use super::listed::{self, Interfaces};
@@ -152,7 +152,7 @@ fn counters_belong_to_the_rules_of_the_kernel() {
     let mut table = table(0);
     table.chains[0].rules =
         vec![rule(EncodedVerdict::Goto("other".to_owned())), rule(EncodedVerdict::Accept)];
-    // `ingress` of a table of the family `netdev`, `prerouting` of one of the family `bridge`; the policy is `drop`.
+    // `ingress` of a `netdev` table, `prerouting` of a `bridge` table; the policy is `drop`.
     let base = table.chains[0].base.as_mut().expect("a base chain");
     base.kind = "filter".to_owned();
     (base.hook, base.policy) = (0, 0);
@@ -168,7 +168,7 @@ fn counters_belong_to_the_rules_of_the_kernel() {
     assert_eq!(counted(7), [None]);
 }
 
-/// `tproxy ip to :15001 accept`, to which `nft` adds no test of the family.
+/// `tproxy ip to :15001 accept`, to which `nft` adds no family test.
 #[test]
 fn tproxy_for_one_family_tests_the_family() {
     use super::{lift, listed::Interfaces};

@@ -1,5 +1,5 @@
-//! A table that makes the kernel trace packets while a trace runs. The kernel deletes it with its socket. Kernels before 5.12
-//! lack such tables: there the trace deletes it, or else the next trace does.
+//! A table that makes the kernel trace packets while a trace runs. The kernel deletes the table with its socket; before Linux
+//! 5.12, this trace or the next one deletes it.
 
 use super::bytecode::{EncodedChain, EncodedRule, EncodedTable};
 use super::lift::{SYN, TCP_FLAGS};
@@ -14,7 +14,7 @@ use std::io;
 
 pub const TABLE: &str = "sidecar_init_trace";
 
-/// Chains in which a packet's path begins, and those in which it ends.
+/// Chains in which a packet's path begins, and chains in which it ends.
 pub const FIRST: [&str; 2] = ["prerouting", "output"];
 pub const LAST: [&str; 2] = ["input", "postrouting"];
 
@@ -39,7 +39,7 @@ pub struct Tracing {
 
 impl Tracing {
     /// Starts to trace in the thread's network namespace; [`Refusal::Conflict`] if another trace is running. Packets are also
-    /// reported to the NFLOG group, if one is given: a trace lacks the owner of a packet.
+    /// reported to the NFLOG group, if given: a trace lacks the packet's owner.
     pub fn start(aim: &Aim, group: Option<u16>) -> Result<Self, Refusal> {
         let mut nftables =
             Nftables::open(TABLE).map_err(|source| Refusal::of("opening a netlink socket", source))?;
@@ -81,7 +81,7 @@ impl Nftables {
     }
 
     fn trace_flags(&mut self) -> Result<Option<u32>, Refusal> {
-        let found = self.tables().map_err(|source| Refusal::of("listing the tables of nf_tables", source))?;
+        let found = self.tables().map_err(|source| Refusal::of("listing nf_tables tables", source))?;
         let Tables(tables) = found.unwrap_or_default();
         let mut tables = tables.into_iter();
         let trace = tables.find(|table| table.family == NFPROTO_INET && table.name == TABLE);

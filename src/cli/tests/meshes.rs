@@ -12,7 +12,7 @@ const HEAD: &str = "# Meshes
 | `istio` (default) | `istio-iptables`, for Istio's sidecar | `istio-iptables`: [init container](init-container.md) |
 | `linkerd` | linkerd's `proxy-init` | `linkerd-init`: [linkerd](linkerd.md) |
 | `kuma` | `kumactl install transparent-proxy` | `kuma-init`: [Kuma](kuma.md) |
-| `ambient` | Istio's node agent, inside of pods | none: [ambient mode](ambient.md) |
+| `ambient` | Istio's node agent, in pods | none: [ambient mode](ambient.md) |
 
 Other commands take `--mesh`. For a manifest (`-f`) and in the CNI plugin, the pod's labels, annotations and containers determine the
 mesh; the annotation `sidecar-init/mesh` overrides them.
@@ -21,12 +21,12 @@ mesh; the annotation `sidecar-init/mesh` overrides them.
 sidecar-init explain --mesh kuma --pod-ips 10.0.0.1 10.96.0.1:80
 ```
 
-Two meshes cannot capture in one network namespace: `apply` refuses, unless `--replace` replaces the other mesh. `clean --mesh` removes one
-mesh.
+Two meshes cannot capture in the same network namespace: `apply` fails, unless `--replace` replaces the other mesh. `clean --mesh` removes
+one mesh.
 
 ## Features
 
-Flags of each feature, or the variable of a setting without a flag, generated from the code:
+Each feature's flags, or the variable of a setting without a flag, generated from the code:
 
 ";
 

@@ -1,4 +1,4 @@
-//! `sidecar-init verify` compares real connections with flags or rules; `--run-validation` proves by them that capture works.
+//! `sidecar-init verify` compares real connections with flags or rules; `--run-validation` proves with them that capture works.
 
 mod summary;
 
@@ -24,7 +24,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use std::{error::Error, io, slice, thread};
 
-/// Zones of conntrack: the default one, and those of the policy's DNS rules.
+/// Conntrack zones: the default one, and the zones in the policy's DNS rules.
 const ZONES: [u16; 3] = [0, 1, 2];
 const RETRY: Duration = Duration::from_secs(1);
 /// Minimum time for an attempt; a shorter one proves only that no answer has come yet.
@@ -284,7 +284,7 @@ fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_co
         Err(untried) => return Judgement::NoResult(untried.to_string()),
     };
     let seen = match (call.expected, seen.end) {
-        // A listener for TPROXY may have the destination's own port, so that uncaptured connections arrive there too.
+        // A TPROXY listener may have the destination's own port, so uncaptured connections arrive there too.
         (Verdict::Pass, ConnectionOutcome::Handed(Some(port))) if port == call.to.port() => {
             ProbeObservation { end: ConnectionOutcome::Passed, ..seen }
         }
@@ -303,7 +303,7 @@ fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_co
             return unknown("a transparent listener requires CAP_NET_ADMIN or CAP_NET_RAW");
         }
         (Verdict::Pass, ConnectionOutcome::Passed) => true,
-        // No rule rewrote it, or a listener would have received it.
+        // No rule rewrote the call: a listener would have received it.
         (Verdict::Pass, ConnectionOutcome::Silent) => true,
         (Verdict::Pass, ConnectionOutcome::Refused) if !has_conntrack => {
             let why = "it was refused, and only conntrack shows by which listener; CAP_NET_ADMIN is required";

@@ -111,7 +111,7 @@ fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
         Judgement::Wrong(seen) => ("fail", Style::Dropped, outcome(seen).3, None),
         Judgement::NoResult(_) => return,
     };
-    // The proxy's own source address; loopback is every caller's.
+    // The proxy's own source address; every caller uses loopback.
     let localhost = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
     let caller = match call.from.filter(|from| !localhost.contains(from)) {
         Some(from) => format!("{} @{from}", call.caller),
@@ -151,7 +151,7 @@ fn folded(title: &str, text: &str) -> String {
     fold(&line, indent, columns::of_terminal().max(indent + 30))
 }
 
-/// The outcome as programs read it.
+/// The outcome, for programs.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(in crate::cli) struct VerifyReport<'a> {
@@ -176,7 +176,7 @@ struct ReportedCall<'a> {
     out_interface: &'a str,
     /// `right`, `wrong` or `untried`.
     outcome: &'static str,
-    /// The reason why it was not tried.
+    /// Why the call was not tried.
     untried: Option<&'a str>,
     expected: ProbeExpectation<'a>,
     seen: Option<Observed>,

@@ -1,5 +1,5 @@
-//! Network configurations as text, in which our entry is inserted or removed and every other byte kept. A configuration is usable
-//! if `libcni` accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin its name and version.
+//! Inserts or removes our entry in network configurations, as text, and keeps every other byte. A configuration is usable if
+//! `libcni` accepts it (`ConfListFromBytes`, `ConfFromBytes`) and the plugin accepts the name and version.
 
 use crate::cni::PLUGIN;
 use crate::cni::protocol::{CniVersion, PluginFields, is_id};
@@ -20,16 +20,16 @@ pub(super) enum Unusable {
     Empty,
     #[error("is not complete JSON: {0}")]
     Json(String),
-    /// `libcni` accepts it and takes the last one.
+    /// `libcni` accepts duplicates and takes the last.
     #[error("has the key {0:?} twice")]
     Twice(String),
     /// Go reads it, with U+FFFD for invalid bytes, which would then be written back.
     #[error("is not UTF-8")]
     Encoding,
     /// Since version 1.3, `libcni` adds the plugins of the folder with the network's name (`NetworkPluginConfsFromFiles`). Older
-    /// ones would not call an entry there, nor would CRI-O for DEL.
+    /// versions would not call an entry there, nor would CRI-O for DEL.
     #[error(
-        "has no plugins, but loads those of the folder {0:?} next to it, where an entry has no effect; move \
+        "has no plugins, but loads plugins from the folder {0:?} next to it, where an entry has no effect; move \
          them into its key plugins"
     )]
     Folder(String),
@@ -46,7 +46,7 @@ pub(super) enum Unusable {
 
 /// Key that marks a list made from a single plugin: the name of that plugin's file. Runtimes ignore unknown keys.
 const MADE_OF: &str = "sidecar-init/made-of";
-/// Key that stops `libcni` from loading plugins of a folder. Older ones ignore it.
+/// Key that stops `libcni` from loading a folder's plugins. Older versions ignore it.
 const INLINED: &str = "loadOnlyInlinedPlugins";
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl FileKind {
 }
 
 impl NetworkConfiguration {
-    /// Parses the content of a file. One that is not UTF-8 is unusable, but perhaps not for runtimes.
+    /// Parses the content of a file. Content that is not UTF-8 is unusable, but perhaps not for runtimes.
     pub(super) fn decode(bytes: &[u8], kind: FileKind) -> Result<Self, Unusable> {
         let network = Self::read(&String::from_utf8_lossy(bytes), kind)?;
         if std::str::from_utf8(bytes).is_ok() { Ok(network) } else { Err(Unusable::Encoding) }
@@ -108,7 +108,7 @@ impl NetworkConfiguration {
         Ok(Self { text: text.to_owned(), kind, name, version, plugins, made_of: field(MADE_OF) })
     }
 
-    /// Checks that the plugin accepts its name and supports its version, which is not raised for other plugins' sake.
+    /// Checks that the plugin accepts the name and supports the version, which is not raised for other plugins' sake.
     pub(super) fn serves(&self, file: &str) -> Result<(), Unusable> {
         let name = self.name_in(file);
         if !is_id(name) {
@@ -158,7 +158,7 @@ impl NetworkConfiguration {
         if self.name.is_empty() { file } else { &self.name }
     }
 
-    /// A list of this single plugin and our entry. Like the single one, it loads no plugins of a folder.
+    /// A list of this single plugin and our entry. Like the single plugin, it loads no folder's plugins.
     pub(super) fn list(&self, file: &str, entry: &str) -> String {
         let quoted = |text: &str| Value::from(text).to_string();
         format!(
@@ -231,7 +231,7 @@ fn plugins(text: &str, fields: &PluginFields<'_>, name: &str) -> Result<Vec<Plug
     if plugins.is_empty() { Err(Unusable::Lacks("plugins")) } else { Ok(plugins) }
 }
 
-/// Highest version that the plugin supports, as `libcni` takes the highest that it supports itself; else any of them.
+/// Highest version that the plugin supports, as `libcni` takes the highest that it supports; else any version.
 fn version(fields: &PluginFields<'_>) -> Result<String, Unusable> {
     let mut named: Vec<String> = match fields.value("cniVersions") {
         Some(list) => serde_json::from_str(list.get())

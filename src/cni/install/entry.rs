@@ -51,7 +51,7 @@ fn keys_of(text: &str, problems: &mut Vec<InputProblem>) -> Vec<(String, Value)>
     for (name, _) in fields.iter().filter(|(name, _)| !ours.contains(name)) {
         let hint = match nearest(name, ours.into_iter()) {
             Some(similar) => format!("did you mean {similar:?}?"),
-            None => format!("those are {}", ours.join(", ")),
+            None => format!("expected one of {}", ours.join(", ")),
         };
         blame(format!("has the unknown key {name:?}; {hint}"));
     }

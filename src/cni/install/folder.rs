@@ -49,7 +49,7 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         if let Some(until) = broken.until(&unusable) {
             return Ok(Attempt { again: Some(until), ..Attempt::waiting(faults.join("; "), Vec::new()) });
         }
-        // Runtimes accept such a file, and use none after it.
+        // Runtimes accept such files, and use none after the first.
         let is_used =
             |why: &Unusable| matches!(why, Unusable::Twice(_) | Unusable::Encoding | Unusable::Folder(_));
         if unusable.iter().any(|(_, why)| is_used(why)) {
@@ -91,7 +91,7 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
             Ok(Put::Overtaken) => continue,
             Err(why) => (InstallState::Waiting(why), None),
         };
-        // An entry of an earlier version stays there until the delegate's is called.
+        // An earlier version's entry stays there until the delegate's entry is called.
         let is_called = !warnings.iter().any(|warning| warning.is_blocking);
         let is_left = delegate.is_some() && first.1.kind == FileKind::List;
         if is_left && is_called && matches!(state, InstallState::Installed(_)) {
@@ -107,8 +107,8 @@ fn unusable_file(text: String) -> InstallWarning {
     InstallWarning { cause: UNUSABLE_FILE, text, is_blocking: false }
 }
 
-/// Finds the list to which a configuration of Multus delegates, if the entry takes effect there. A single plugin is not
-/// converted, because Multus reads the file by name.
+/// Finds the list to which Multus' configuration delegates, if the entry takes effect there. A single plugin is not converted,
+/// because Multus reads the file by name.
 fn delegate(
     folder: &Path,
     (own, network): &ConfigurationFile,
@@ -123,7 +123,7 @@ fn delegate(
     Ok(delegate.filter(|_| is_usable))
 }
 
-/// Removes our entry from every file, and the files that we have made. Returns the changed ones.
+/// Removes our entry from every file, and removes files that we made. Returns changed files.
 pub(super) fn withdraw(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let changed = lists(folder)?.map(|path| Ok(withdraw_of(&path)?.then_some(path)));
     changed.filter_map(Result::transpose).collect()
@@ -170,7 +170,7 @@ fn single_of(path: &Path, network: &NetworkConfiguration) -> Option<PathBuf> {
     is_name.then(|| path.with_file_name(single))
 }
 
-/// Restores a single plugin in place of the list made from it. An existing one is newer and is kept.
+/// Restores a single plugin in place of the list made from it. An existing file is newer and is kept.
 fn restore(path: &Path, list: &[u8], single: &Path, original: &str) -> io::Result<Put> {
     let is_there = fs::symlink_metadata(single).is_ok();
     if !is_there && files::create(single, original.as_bytes(), path)? == Put::Overtaken {
@@ -179,7 +179,7 @@ fn restore(path: &Path, list: &[u8], single: &Path, original: &str) -> io::Resul
     files::remove_known(path, list)
 }
 
-/// Converts a single plugin to a list. The list is created before the single one is removed, so that one of them always exists.
+/// Converts a single plugin to a list. The list is created before the single plugin is removed, so that one file always exists.
 fn convert(path: &Path, old: &[u8], list: &Path, new: &[u8]) -> io::Result<Result<Put, String>> {
     let is_ours = |there: &[u8]| {
         let text = String::from_utf8_lossy(there);
@@ -215,7 +215,7 @@ fn scan(folder: &Path) -> io::Result<(Option<ConfigurationFile>, Vec<UnusableFil
                 let again = single_of(&path, &network).and_then(|file| readable(file, FileKind::Single));
                 return Ok((Some(again.unwrap_or((path, network))), unusable));
             }
-            // Runtimes refuse a list that has none there either.
+            // Runtimes also refuse a list whose folder has no plugins.
             Err(Unusable::Folder(name)) if !has_plugins(&folder.join(&name)) => {
                 unusable.push((path, Unusable::Lacks("plugins")));
             }

@@ -1,5 +1,5 @@
-//! The installed files, their folders, and their removal. The programs are this one, under the plugin's name, and `sidecar-node`,
-//! which the plugin starts for a kubeconfig, if it is next to this program.
+//! The installed files, their folders, and their removal. The programs are this one, under the plugin's name, and, if next to it,
+//! `sidecar-node`, which the plugin starts for a kubeconfig.
 
 use super::folder;
 use crate::cni::files::{self, CopiedProgram};

@@ -30,9 +30,9 @@ pub(crate) use folders::{
     CniInstallOptions, Folders, InstallError, RemovedInstallation, WatchOptions, uninstall,
 };
 
-/// Longest sleep, which finds changes without an event.
+/// Longest sleep, to find changes without an event.
 const MAX_SLEEP: Duration = Duration::from_secs(10);
-/// Sleep after a failure whose end no event reports.
+/// Sleep after a failure that ends without an event.
 const RETRY: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Repairs in quick succession are delayed: an agent that undoes them must not keep the node busy.
@@ -40,7 +40,7 @@ const QUIET: Duration = Duration::from_secs(10);
 const AT_ONCE: u32 = 4;
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
-/// Installs, and returns at once or watches until a stop request. Returns the installation that it then removed.
+/// Installs, and returns at once or watches until a stop request. Returns the removed installation, if any.
 pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstallation>, InstallError> {
     options.folders.exist()?;
     options.folders.warn_of_missing_node(&options.entry);
@@ -112,7 +112,7 @@ impl RetryInterval {
 }
 
 impl InstallLoop<'_> {
-    /// Locks the folder, once no other installer holds it; `None` if a signal arrives before.
+    /// Locks the folder, once no other installer holds the lock; `None` after a signal.
     fn lock(&mut self) -> Result<Option<Flock<File>>, InstallError> {
         loop {
             if let Some(held) = self.options.folders.lock()? {
@@ -129,7 +129,7 @@ impl InstallLoop<'_> {
         }
     }
 
-    /// Returns true once the plugin is installed, unless it is watched, and false for a signal.
+    /// Returns true once the plugin is installed (unless watching), and false for a signal.
     fn run(&mut self) -> Result<bool, InstallError> {
         let watcher = DirectoryWatcher::open(&self.options.folders)?;
         let mut broken = Broken::default();
@@ -254,7 +254,7 @@ impl DirectoryWatcher {
             for folder in both.iter().filter_map(|folder| fs::canonicalize(folder).ok()) {
                 folder.parent().map(|above| inotify.add_watch(above, goes)).transpose()?;
             }
-            // Last, because the last mask of a folder counts: one may contain the other.
+            // Last, because a folder's last mask wins: one may contain the other.
             both.iter().try_for_each(|folder| inotify.add_watch(folder.as_path(), changes).map(drop))?;
             nix::Result::Ok(inotify)
         };

@@ -1,4 +1,4 @@
-//! Programs that decide if the entry takes effect: Multus, plugins of other meshes, and programs that remove the entry.
+//! Programs that decide whether the entry takes effect: Multus, plugins of other meshes, and programs that remove the entry.
 
 use super::conflist::{FileKind, NetworkConfiguration, word};
 use crate::cni::PLUGIN;
@@ -26,14 +26,14 @@ const MULTUS: [&str; 2] = ["multus", "multus-shim"];
 /// on a fixed list of the runtime's capabilities, without annotations (`CreateCNIRuntimeConf` of multus-cni).
 #[derive(Debug)]
 pub(super) struct Delegation {
-    /// A network, or a file path in the container of Multus.
+    /// A network, or a file path in Multus' container.
     name: String,
     /// True if the copy of the configuration in the key `delegates` has our entry; `None` without a copy.
     copy_has_entry: Option<bool>,
 }
 
 impl Delegation {
-    /// Delegation of a configuration of Multus; `None` for any other.
+    /// Delegation in Multus' configuration; `None` for any other configuration.
     pub(super) fn of(network: &NetworkConfiguration) -> Option<Self> {
         let fields = network.plugin(&MULTUS)?;
         let name = fields.value("clusterNetwork").and_then(word).filter(|name| !name.is_empty());
@@ -54,7 +54,7 @@ impl Delegation {
         is_named && Self::of(network).is_none() && network.serves(file).is_ok()
     }
 
-    /// Warning about the file of Multus, unless the delegate's configuration has a usable entry: one without annotations.
+    /// Warning about Multus' file, unless the delegate's configuration has an entry that works without annotations.
     pub(super) fn warning(&self, own: &Path, list: Option<&Path>, is_usable: bool) -> Option<InstallWarning> {
         let remedy = match list.map(Path::display) {
             Some(_) if is_usable && self.copy_has_entry != Some(false) => return None,
@@ -67,14 +67,13 @@ impl Delegation {
                 self.name
             ),
         };
-        let text =
-            format!("{} is written by Multus, which removes the entry from it; {remedy}", own.display());
+        let text = format!("{} is written by Multus, which removes the entry; {remedy}", own.display());
         let is_blocking = is_usable && list.is_some();
         Some(InstallWarning { cause: DELEGATION, text, is_blocking })
     }
 }
 
-/// Plugins of meshes, and how their pods stay without an init container after the plugin is removed.
+/// Plugins of meshes, and how to remove them while their pods keep omitting the init container.
 const MESHES: [(&str, &str); 3] = [
     ("istio-cni", "uninstall the chart cni of Istio, and keep pilot.cni.enabled: true"),
     ("linkerd-cni", "uninstall the chart linkerd2-cni, and keep cniEnabled: true"),
@@ -87,8 +86,7 @@ const MESHES: [(&str, &str); 3] = [
 pub(super) fn second_meshes(path: &Path, network: &NetworkConfiguration) -> Vec<InstallWarning> {
     let found = MESHES.iter().filter(|(plugin, _)| network.types().any(|kind| kind == *plugin));
     let warning = |(plugin, remedy): &(&str, &str)| {
-        let text =
-            format!("{} also calls {plugin}, so that two plugins capture a pod; {remedy}", path.display());
+        let text = format!("{} also calls {plugin}, so two plugins capture a pod; {remedy}", path.display());
         InstallWarning { cause: SECOND_MESH, text, is_blocking: false }
     };
     found.map(warning).collect()

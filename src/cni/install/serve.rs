@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_BYTES: usize = 8 * 1024;
 /// Maximum number of open connections: a node has a kubelet and a scraper or two.
 const MAX_CONNECTIONS: usize = 64;
-/// Pause when no connection can be accepted, as without descriptors.
+/// Pause after a failed accept, such as without descriptors.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 const REFUSED_METHOD: &str = "405 Method Not Allowed";
 
@@ -67,7 +67,7 @@ impl InstallerServer {
         self.open().retain(|other| !Arc::ptr_eq(other, stream));
     }
 
-    /// Closes the oldest connection if there are more than `limit`. That ends its thread.
+    /// Closes the oldest connection if there are more than `limit`, which ends its thread.
     fn close_oldest(&self, limit: usize) {
         let mut open = self.open();
         if open.len() > limit
@@ -107,7 +107,7 @@ fn answer(head: &str, server: &InstallerServer) -> String {
     let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
     let plain = |status: &'static str, text: &str| (status, "text/plain; charset=utf-8", format!("{text}\n"));
     let (status, kind, body) = match (method, target.split('?').next().unwrap_or_default()) {
-        _ if !is_http => plain("400 Bad Request", "expected a request of HTTP/1.1"),
+        _ if !is_http => plain("400 Bad Request", "expected an HTTP/1.1 request"),
         ("GET" | "HEAD", "/metrics") => match traces::read_counters(&server.state) {
             Ok(counters) => ("200 OK", CONTENT_TYPE, text(&counters, &installer)),
             Err(error) => plain("500 Internal Server Error", &format!("the counters can't be read: {error}")),
@@ -147,14 +147,14 @@ pub(super) struct Installer {
 fn text(counters: &CniCounters, installer: &Installer) -> String {
     let mut text = MetricsText(String::new());
     let calls = || counters.verbs.iter().filter(|(verb, _)| verb.as_str() != REPAIR);
-    text.head("sidecar_cni_calls_total", "counter", "Calls of the plugin by verb and outcome.");
+    text.head("sidecar_cni_calls_total", "counter", "Plugin calls, by verb and outcome.");
     for (verb, CallCounters { outcomes, .. }) in calls() {
         for (outcome, count) in outcomes {
             text.value("sidecar_cni_calls_total", &[("verb", verb), ("outcome", outcome)], count);
         }
     }
     let name = "sidecar_cni_call_duration_seconds";
-    text.head(name, "histogram", "Duration of calls of the plugin, by verb.");
+    text.head(name, "histogram", "Duration of plugin calls, by verb.");
     calls().for_each(|(verb, calls)| text.histogram(name, verb, calls));
     let name = "sidecar_cni_repairs_total";
     text.head(name, "counter", "Repairs of network namespaces, by outcome.");

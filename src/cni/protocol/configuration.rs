@@ -1,4 +1,4 @@
-//! The network configuration: from bytes to values, with all problems reported together.
+//! Parses the network configuration, and reports all problems together.
 
 use super::{Attachment, CniError, CniErrorCode, CniResult, CniVersion, PluginFields, is_id, keys};
 use mesh::pod::{EXCLUDED_NAMESPACES, configured};

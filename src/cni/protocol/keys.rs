@@ -28,7 +28,7 @@ pub(crate) const KEYS: [PluginKey; 9] = [
     PluginKey {
         name: CAPTURE,
         form: "{SETTING: VALUE, ..}",
-        help: "Capture settings of every container of the network, by names of flags; a pod's annotations override them",
+        help: "Capture settings for every container in the network, by flag name; a pod's annotations override them",
     },
     PluginKey {
         name: DEFAULTS,
@@ -54,12 +54,12 @@ pub(crate) const KEYS: [PluginKey; 9] = [
     PluginKey {
         name: STATE_DIR,
         form: "PATH",
-        help: "Directory of attachments and counters [default: /run/sidecar-init/cni]",
+        help: "Directory for attachments and counters [default: /run/sidecar-init/cni]",
     },
     PluginKey {
         name: LOG,
         form: "PATH",
-        help: "Log file with a line of JSON for each call, or journal, or none [default: /var/log/sidecar-init/cni.log]",
+        help: "Log file (one JSON line per call), journal or none [default: /var/log/sidecar-init/cni.log]",
     },
     PluginKey {
         name: LOG_MAX_BYTES,

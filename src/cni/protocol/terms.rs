@@ -296,13 +296,13 @@ impl<V: Fn(&str) -> Option<OsString>> CniEnvironmentReader<V> {
     }
 }
 
-/// True for a container ID or a network's name by the specification that is short enough for a file name.
+/// True for a container ID or network name that is valid by the specification and fits a file name.
 pub(crate) fn is_id(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(inner) && text.len() <= 110
 }
 
-/// True for a valid interface name of the kernel (`dev_valid_name` in `net/core/dev.c`) without control characters.
+/// True for an interface name valid in the kernel (`dev_valid_name` in `net/core/dev.c`) without control characters.
 fn is_interface(text: &str) -> bool {
     let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
     (1..=15).contains(&text.len()) && !matches!(text, "." | "..") && !text.contains(wrong)

@@ -1,5 +1,5 @@
-//! Probes: makes connections, and observes the outcome of each at its arrival and in conntrack. Packets get no further than the
-//! first router and contain no data: a token is sent once one of our listeners has the connection. All trials run at once.
+//! Probes make connections, and observe the outcome of each on arrival and in conntrack. Packets get no further than the first
+//! router and contain no data: a token is sent once one of our listeners has the connection. All trials run at once.
 
 use crate::sys::dial::{self, DialedSocket, NoCall};
 use crate::sys::{conntrack::Conntrack, route_lookup, wait};
@@ -64,7 +64,7 @@ pub struct ProbeTrial {
     pub owner: (u32, u32),
     pub from: Option<IpAddr>,
     pub to: SocketAddr,
-    /// Waits until the end if nothing shows the outcome. Otherwise a short silence is conclusive.
+    /// True to wait until the end for an outcome; otherwise a short silence is conclusive.
     pub patient: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct DeliveryPorts {
     pub ports: PortRange,
     /// True if connections may arrive with their own destination (TPROXY).
     pub transparent: bool,
-    /// User and group whose answers rules lead back. If we may not be them, no answer is awaited.
+    /// User and group whose replies are routed back. Without permission to use both, no reply is awaited.
     pub owner: (u32, u32),
 }
 
@@ -89,17 +89,17 @@ pub struct Probe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionOutcome {
     Redirected(SocketAddr),
-    /// It arrived unchanged at the listener at this port (`None`: another process's). One to that port itself may be uncaptured.
+    /// It reached our listener on this port unchanged (`None`: another process). One to that port itself may be uncaptured.
     Handed(Option<u16>),
     Passed,
     Accepted,
-    /// It arrived at the listener at this port, and the answer did not come back.
+    /// It reached the listener on this port, but the answer did not come back.
     Unanswered(u16),
-    /// It was led to a port of this machine without a listener.
+    /// It reached a port of this machine without a listener.
     Refused,
-    /// It arrived at none of our listeners and got no answer; no more is known.
+    /// It reached none of our listeners and got no answer; no more is known.
     Silent,
-    /// It got nowhere: conntrack has seen other connections, and not this one.
+    /// It got nowhere: conntrack has seen other connections, but not this one.
     Nowhere,
     /// It could not be made: this address of the pod, set with the rules, is missing.
     NoAddress(IpAddr),
@@ -126,7 +126,7 @@ pub enum NoResult {
     NoRoute(#[source] io::Error),
     #[error("{0}")]
     Owner(#[source] NoCall),
-    #[error("{0} is in use, so that the accepting listener is unknown")]
+    #[error("{0} is in use, so the accepting listener is unknown")]
     Taken(SocketAddr),
 }
 
@@ -175,7 +175,7 @@ impl<'a> Flows<'a> {
 
 /// Time that a connection may wait in a listener's queue once its handshake is complete.
 const GRACE: Duration = Duration::from_millis(100);
-/// Time to wait for a reaction before the lack of one counts.
+/// Time to wait for a reaction before its absence counts.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// Prefix of a token in a datagram: a DNS response without records (RFC 1035, 4.1.1), which DNS servers ignore.
@@ -322,7 +322,7 @@ impl<'a> ProbeAttempt<'a> {
             self.socket_error = Some(error.kind());
         }
         let refused = self.socket_error == Some(ErrorKind::ConnectionRefused);
-        // A router's ICMP error: it has left this machine.
+        // A router's ICMP error: the packet left this machine.
         let has_left = self.socket_error.is_some() && !refused && self.place == DestinationState::Elsewhere;
         let waited = self.connected.is_some_and(|since| now - since > GRACE);
         match (self.goes_to, self.place) {
@@ -396,7 +396,7 @@ fn token(protocol: Protocol) -> Vec<u8> {
     }
 }
 
-/// Maximum number of ports of a range that get a listener; for the others conntrack is queried.
+/// Maximum number of ports of a range that get a listener; conntrack is queried for the rest.
 const MAX_LISTENERS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -423,7 +423,7 @@ struct DatagramListener {
 }
 
 impl DatagramListener {
-    /// Opens a listener as the user whose answers rules lead back, or as our own if that is not permitted.
+    /// Opens a listener as the user whose replies are routed back, or as our own if that is not permitted.
     fn open(owner: (u32, u32), address: SocketAddr) -> Result<Self, NoCall> {
         let (socket, answers) = match dial::receive(owner, address) {
             Err(NoCall::Owner { .. } | NoCall::Unmapped { .. }) => {
@@ -474,7 +474,7 @@ impl ProbeListeners {
             }
         };
         if let Err(error) = opened {
-            tracing::debug!(target: "validation", %address, %error, "not ours to listen at");
+            tracing::debug!(target: "validation", %address, %error, "can't listen here");
             self.taken = true;
             self.transparent_taken |= transparent;
         }
@@ -500,7 +500,7 @@ impl ProbeListeners {
                         self.connections.push((ArrivalPoint::Destination, trial.to, socket));
                         DestinationState::Listening
                     }
-                    // Rules lead to the same port, and the listener for these exists.
+                    // Rules lead to the same port, which has our listener.
                     Err(_) if self.has_listener_at(trial.protocol, trial.to) => DestinationState::Listening,
                     Err(_) => DestinationState::Taken,
                 };

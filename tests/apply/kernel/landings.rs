@@ -1,7 +1,7 @@
-//! Verdicts for traffic out of the pod, into it, within it, and from a virtual machine behind it: captured for one of the proxy's
-//! ports, or passed. The proxy's calls to the pod's own address come in again through the inbound port; its deliveries from
-//! 127.0.0.6 or ::6 must not. The modes differ for a proxy identified by its group only, and at ports 15008 and 53: TPROXY's
-//! separate rules in mangle exempt only those addresses.
+//! Verdicts for traffic out of the pod, into it, within it, and from a virtual machine behind it: captured to one of the proxy's
+//! ports, or passed. The proxy's calls to the pod's own address re-enter through the inbound port; its deliveries from 127.0.0.6
+//! or ::6 must not. The modes differ for a proxy identified by its group only, and at ports 15008 and 53: TPROXY's separate rules
+//! in mangle exempt only those addresses.
 
 use crate::support::address::Place::{
     Elsewhere, Loopback, Neighbour, Pod, PodSecondNic, Resolver, SecondNeighbour, Service, Six, VmGateway,
@@ -196,7 +196,7 @@ fn a_cidr_of_a_virtual_machine_only(setting: Setting) {
     lands_with_vm(setting, &["-i", SERVICE_CIDRS, "-b", "*", "-k", "vm0"], &calls);
 }
 
-/// Traffic of a virtual machine arrives at a NIC of the pod but counts as outbound.
+/// Traffic from a virtual machine arrives at a pod's NIC but counts as outbound.
 fn lands_with_vm(setting: Setting, flags: &[&str], calls: &[Case]) {
     let mut pod = pod::Pod::new(setting);
     pod.attach_vm();
@@ -204,7 +204,7 @@ fn lands_with_vm(setting: Setting, flags: &[&str], calls: &[Case]) {
     check(&pod, calls);
 }
 
-/// An address added with duplicate address detection can't be bound for a moment, which is when the proxy starts.
+/// For a moment, just as the proxy starts, an address with duplicate address detection can't be bound.
 #[test]
 fn six_is_usable_at_once() {
     let setting = Setting { variant: Variant::Nft, family: Family::V6, mode: Mode::Redirect };

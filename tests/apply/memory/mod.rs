@@ -1,4 +1,4 @@
-//! The engine on a backend in memory that fails at chosen steps: every call ends in the new state or the old one, or reports the
+//! The engine on an in-memory backend that fails at chosen steps: every call ends in the new state or the old one, or reports the
 //! remaining changes.
 
 mod order;
@@ -90,7 +90,7 @@ fn steps(memory: &Memory, goal: &Goal, backend: BackendName) -> Vec<CommitStep> 
     run(&mut memory.clone(), goal, backend).expect("nothing breaks").steps
 }
 
-/// True if it has the goal's rules in this backend, none in the others, and all rules of other owners.
+/// True if the snapshot has the goal's rules in this backend only, and all rules of other owners.
 fn holds(snapshot: &Snapshot, goal: &Goal, backend: BackendName) -> bool {
     same(snapshot, &holding(goal, backend).snapshot)
 }

@@ -31,7 +31,7 @@ fn upstream(variant: Variant) -> Memory {
     memory
 }
 
-/// True if the rules are equal and each object of routing exists, under any owner.
+/// True if the rules are equal and each routing object exists, under any owner.
 fn has_the_same_capture(before: &Snapshot, after: &Snapshot) -> bool {
     let objects = |snapshot: &Snapshot| -> Vec<Object> {
         let all = [V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, ADDRESS];
@@ -46,7 +46,7 @@ fn has_the_same_capture(before: &Snapshot, after: &Snapshot) -> bool {
     objects(before) == objects(after) && same(&without_routing(before), &without_routing(after))
 }
 
-/// Each variant with upstream's rules to each goal and backend, or a sample.
+/// Each variant of upstream's rules with each goal and backend, or a sample.
 fn ways() -> Vec<(Variant, Goal, BackendName)> {
     let all = Variant::ALL.into_iter().flat_map(|variant| {
         let wanted = all().into_iter().flat_map(|new| BackendName::ALL.map(|to| (new.clone(), to)));
@@ -100,7 +100,7 @@ fn killed_takeover_is_finished_by_the_next() {
     }
 }
 
-/// Those tables can't be restored, so they are removed last.
+/// Inherited tables can't be restored, so they are removed last.
 #[test]
 fn tables_of_the_native_mode_are_removed_last() {
     let mut memory = shared();

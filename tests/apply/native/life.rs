@@ -8,8 +8,7 @@ fn check(flags: &[&str]) -> Outcome {
     output(BINARY, &[&["diff", "--rules", "--native-nftables"], &FACTS[..], flags].concat(), "")
 }
 
-/// A rule of the same length is a different one, whatever is compared first; and the kernel's number for a zone's original
-/// direction means "none" elsewhere.
+/// A replaced rule differs even at equal length, or with a zone's original direction, whose kernel number means "none" elsewhere.
 #[test]
 fn replaced_rule_is_a_difference() {
     let flags = ["--dual-stack", "-i", "*", "-b", "*", "--redirect-dns", "--capture-all-dns"];

@@ -1,6 +1,6 @@
 //! Many pods at once, each within an init container's smallest limits. `prlimit` and `nice` set the limits instead of a cgroup:
 //! where these tests run, cgroup version 2 lacks the CPU and memory controllers. Each run gets an address space of 10 MiB, less
-//! than 10 MiB of memory, and the lowest priority; all are started before the first is waited for.
+//! than 10 MiB of memory, and the lowest priority; all start before the test waits for any.
 
 use crate::apply::native::musl;
 use crate::apply::native::support::FACTS;

@@ -33,7 +33,7 @@ pub(crate) fn binary() -> &'static PathBuf {
     })
 }
 
-/// A node copies the binary, and a container starts it: a larger one probably links code by mistake.
+/// A node copies the binary, and a container starts it: a larger binary probably links code by mistake.
 #[test]
 #[ignore = "builds the static binary"]
 fn static_binary_stays_small() {

@@ -1,4 +1,4 @@
-//! Minimal privileges. `CAP_NET_ADMIN` over the namespace is sufficient, and the tests of its lock cover the error without it.
+//! Minimal privileges. `CAP_NET_ADMIN` over the namespace is sufficient; the lock tests cover the error without it.
 
 use crate::apply::native::support::ports;
 use crate::support::program::{BINARY, folder_with, stdout};

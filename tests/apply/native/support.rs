@@ -19,8 +19,8 @@ pub(crate) fn script(flags: &[&str]) -> String {
     native(&[flags, &["--dry-run"]].concat())
 }
 
-/// The ruleset of nf_tables in `nft`'s JSON, without handles, packet counts and the `made_by` chain. Rules keep their order; the
-/// order of chains and sets, that of their creation, is irrelevant.
+/// The nf_tables ruleset in `nft`'s JSON, without handles, packet counts and the `made_by` chain. Rules keep their order; chains
+/// and sets are sorted, as their order of creation is irrelevant.
 pub(crate) fn ruleset() -> Value {
     let mut ruleset: Value =
         serde_json::from_str(&stdout("nft", &["-j", "list", "ruleset"], "")).expect("JSON");
@@ -38,7 +38,7 @@ fn normalise(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, _| !matches!(name.as_str(), "handle" | "packets" | "bytes"));
-            // Elements without ranges have the order of a hash table.
+            // Elements without ranges are in hash table order.
             if let Some(Value::Array(elements)) = fields.get_mut("elem") {
                 elements.sort_by_key(ToString::to_string);
             }

@@ -1,5 +1,5 @@
-//! The kernel accepts arbitrary rules of the model from every writer and lists them unchanged. Random rules find spellings of
-//! programs that the parser does not read, and encodings that differ from `nft`'s.
+//! The kernel accepts the model's rules from every writer and lists them unchanged. Random rules reveal program spellings that
+//! the parser does not read, and encodings that differ from `nft`'s.
 
 use crate::apply::native::arbitrary::{ANY, EVERYBODY, OTHERS, OURS, OWNER, checked_of};
 use crate::apply::native::read_back::{NAME, write};

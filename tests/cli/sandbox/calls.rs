@@ -18,8 +18,8 @@ pub(crate) const WORLD: [IpAddr; 2] =
 pub(crate) const POD: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)), IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1))];
 
-/// Runs `work`, a closure in the test itself, inside sandboxes: a sample of these flags and callers. The test binary is called
-/// again inside. Returns the standard error of each call.
+/// Runs `work`, a closure in the test itself, inside sandboxes: a sample of these flags and callers. The test binary calls itself
+/// inside. Returns the standard error of each call.
 pub(crate) fn inside<W: Fn()>(callers: &[RunAs], flags: &[&[&str]], work: W) -> Vec<String> {
     if env::var_os(INSIDE).is_some() {
         work();

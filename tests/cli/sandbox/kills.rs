@@ -87,7 +87,7 @@ fn kill_after(who: RunAs, number: usize, words: &[&str], wait: Duration) {
         // Process IDs wrap around.
         there.sort_by_cached_key(|id| (*id != child.id().cast_signed(), start(*id), *id));
         made.extend(&namespaces(&there) - &own);
-        // The first process, known to the caller, or the inner one, which is process 1 there.
+        // The first process, which the caller knows, or the inner process, PID 1 there.
         let victim = there.get(number % 2).or(there.first()).copied().unwrap_or(child.id().cast_signed());
         if kill_running(victim) || child.try_wait().expect("a child").is_some() {
             break victim;

@@ -15,7 +15,7 @@ use std::{
 const BOTH_MODES: &[&[&str]] = &[&[], &["-m", "TPROXY"]];
 const MEBIBYTE: usize = 1 << 20;
 
-/// Pseudo-random block of this number; no two are alike, and none resembles part of another.
+/// Pseudo-random block with this number; no two are alike, and none resembles part of another.
 fn block(number: u64) -> Vec<u8> {
     let mut block = vec![0; MEBIBYTE];
     Rng::with_seed(number).fill(&mut block);

@@ -32,9 +32,9 @@ fn examples_are_accepted() {
     assert!(count > 300, "only {count} were tested");
 }
 
-/// Values in the table for a flag of the command with this help.
+/// The table's values for a flag of the command with this help.
 fn values(help: &str, flag: &str) -> &'static [&'static str] {
-    // Settings of single commands may share a name; their help differs.
+    // Settings of different commands may share a name; their help differs.
     let printed = |row: &&SettingRow| row.long == flag && help.contains(&flat(row.help));
     let row = settings::all().find(printed).unwrap_or_else(|| panic!("--{flag} is in no table:\n{help}"));
     if row.values.is_empty() { row.example.as_slice() } else { row.values }

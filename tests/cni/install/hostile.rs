@@ -16,7 +16,7 @@ fn huge(path: &Path) {
     File::create(path).and_then(|file| file.set_len(1 << 30)).expect("a file of 1 GiB");
 }
 
-/// Entries of the folder, and the report of each.
+/// Folder entries, and the report on each.
 const FORMS: [(&str, Form, &str); 6] = [
     ("a pipe", fifo, "is not a regular file"),
     ("a huge file", huge, "has more than 1048576 bytes"),
@@ -64,7 +64,7 @@ fn invalid_configurations_are_skipped_and_reported() {
     }
 }
 
-/// Names of the installer's own files are occupied by other entries.
+/// Other entries occupy the names of the installer's files.
 #[test]
 fn occupied_names_are_reported() {
     let node = Node::new();
@@ -99,7 +99,7 @@ fn configuration_never_exceeds_the_read_limit() {
     assert_eq!(node.read("10-a.conflist"), padded(most - 1000));
 }
 
-/// The runtime uses the first file, so an entry in the second one would have no effect. The wait exceeds the one for a
+/// The runtime uses the first file, so an entry in the second one would have no effect. The wait exceeds the wait for a
 /// half-written file.
 #[test]
 fn unsupported_file_is_reported_and_kept_and_no_later_one_is_used() {
@@ -110,7 +110,7 @@ fn unsupported_file_is_reported_and_kept_and_no_later_one_is_used() {
         (
             "10-a.conflist",
             br#"{"name":"n","cniVersion":"1.0.0"}"#,
-            "has no plugins, but loads those of the folder \"n\"",
+            "has no plugins, but loads plugins from the folder \"n\"",
         ),
         ("10-a.conflist", latin, "is not UTF-8"),
     ] {
@@ -147,7 +147,7 @@ fn file_size_limit_is_an_error() {
         .args(["--fsize=1000".into(), crate::cni::install::node::program().as_os_str().to_owned()])
         .args(node.arguments("install", &[]))
         .outcome();
-    let printed = output.with(1, "a limit of file sizes").stderr;
+    let printed = output.with(1, "a file size limit").stderr;
     assert!(printed.contains("File too large"), "{printed}");
     assert_eq!((node.read("10-a.conflist"), node.plugin().exists()), (LIST.to_owned(), false));
 }

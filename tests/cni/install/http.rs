@@ -23,7 +23,7 @@ pub(crate) fn send(namespace: &Namespace, address: &str, request: &[u8]) -> io::
     })
 }
 
-/// The program ends before the folders are removed, into which it would write again.
+/// The program ends before the folders that it writes to are removed.
 pub(crate) struct Scene {
     pub(crate) running: Running,
     pub(crate) node: Node,
@@ -132,7 +132,7 @@ fn unusual_requests_are_answered_or_dropped() {
     assert!(scene.get("/readyz").starts_with("HTTP/1.1 503 "));
 }
 
-/// Connections without a request, with an incomplete one, or that read no response.
+/// Connections that send no request or half of one, or read no response.
 fn idlers(scene: &Scene, count: usize) -> Vec<TcpStream> {
     let idler = |number: usize| {
         let mut stream = TcpStream::connect(&scene.address).expect("a listener");
@@ -156,7 +156,7 @@ fn idle_clients_delay_no_other() {
         for path in ["/readyz", "/metrics", "/readyz"] {
             let start = Instant::now();
             assert!(scene.get(path).starts_with("HTTP/1.1 "), "{path} beside {count}");
-            // In sequence, sixty would block it for minutes.
+            // In sequence, sixty connections would block for minutes.
             assert!(
                 start.elapsed() < Duration::from_secs(30),
                 "{path} beside {count}: {:?}",

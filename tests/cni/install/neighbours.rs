@@ -1,4 +1,4 @@
-//! Programs beside the installer: the place of the entry, and the warning for each in the log, at `/readyz` and in metrics.
+//! Programs beside the installer: the entry's place, and each program's warning in the log, at `/readyz` and in metrics.
 
 use crate::cni::install::http::Scene;
 use crate::cni::install::node::Node;
@@ -74,7 +74,7 @@ fn a_second_mesh_is_named() {
         let scene = Scene::new();
         scene.node.put("10-a.conflist", &CALICO.replace("portmap", plugin));
         scene.running.until("readiness", || scene.get("/readyz").starts_with("HTTP/1.1 200 "));
-        let also = format!("10-a.conflist also calls {plugin}, so that");
+        let also = format!("10-a.conflist also calls {plugin}, so two plugins");
         assert!(scene.get("/readyz").contains(&also) && scene.running.log().contains(&also));
         assert!(scene.get("/metrics").contains("sidecar_cni_install_warnings{cause=\"second_mesh\"} 1\n"));
     }

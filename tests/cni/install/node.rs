@@ -17,7 +17,7 @@ use testkit::seccomp;
 
 pub(crate) const LIST: &str = r#"{"name":"n","cniVersion":"1.0.0","plugins":[{"type":"a"}]}"#;
 
-/// The program without its debug information, which is most of its size: it is copied often.
+/// The program without its debug information, which is most of its size: tests copy it often.
 pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {

@@ -96,7 +96,7 @@ fn first_file_of_the_runtime_is_chosen() {
         // CRI-O names its network after the file.
         (vec![("10-a.conf", nameless), ("10-b.conflist", list)], "10-a.conflist"),
         (vec![("00-a.txt", list), ("00-a.conflist.bak", list), ("10-a.conflist", list)], "10-a.conflist"),
-        // A runtime skips an invalid file and takes the next one.
+        // A runtime skips an invalid file and uses the next one.
         (vec![("00-a.conflist", "{"), ("05-a.conf", list), ("10-a.conflist", list)], "10-a.conflist"),
     ] {
         let node = Node::new();
@@ -114,7 +114,7 @@ fn first_file_of_the_runtime_is_chosen() {
     }
 }
 
-/// Also behind a file that has been unusable for longer.
+/// Even after a file that has been unusable for longer.
 #[test]
 fn each_half_written_file_is_waited_for() {
     let node = Node::new();

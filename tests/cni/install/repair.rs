@@ -58,7 +58,7 @@ fn namespace_is_repaired_by_its_path() {
     assert!(rules.contains("table inet sidecar_init"), "{rules}");
     let check = [&["diff", "--cni-mode"], &FLAGS[..]].concat();
     pod.namespace.stdout(program().to_str().expect("UTF-8"), &check);
-    // A second repair changes nothing; after a change of the rules it sets them again.
+    // A second repair changes nothing; a repair after a change sets the rules again.
     let printed = succeed(&["--netns", &path], &["--output", "json", "--state-dir", state]);
     assert!(printed.contains("\"changed\": false"), "{printed}");
     pod.namespace.stdout("nft", &["flush", "chain", "inet", "sidecar_init", first_chain(&rules)]);

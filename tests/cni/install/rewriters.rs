@@ -16,7 +16,7 @@ use std::{
 
 const FILE: &str = "10-a.conflist";
 
-/// An agent's content of a round, long enough that writing takes time.
+/// An agent's content for a round, long enough that writing takes time.
 fn text(round: u32) -> String {
     let filling = "x".repeat(20_000);
     format!(
@@ -38,7 +38,7 @@ fn check(write: impl Fn(&Node, &str) + Sync, is_whole_always: bool) {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !ends.load(Ordering::Acquire) {
-                // A file that is exchanged exists at any moment.
+                // An exchanged file exists at every moment.
                 let seen = fs::read(&path).expect("the file");
                 match serde_json::from_slice::<Value>(&seen) {
                     Ok(list) => {

@@ -58,7 +58,7 @@ fn installer_profile_allows_its_calls() {
     programs.check();
 }
 
-/// Commands of `kubectl capture` and of administrators. Repairs are counted where the machine has the plugin's folder.
+/// Commands that `kubectl capture` and administrators run. Repairs are counted if the machine has the plugin's folder.
 #[test]
 fn agent_profile_allows_commands_in_its_container() {
     in_mount_namespace(commands_in_the_agents_container);
@@ -73,7 +73,7 @@ fn commands_in_the_agents_container() {
     let capture = ["-u", "1337", "-i", "*", "-b", "*"];
     let repairs: [([&str; 2], &[&str]); 3] = [
         (["--netns", &path], &[]),
-        // A change of the mode waits for packets in flight.
+        // A mode change waits for packets in flight.
         (["--netns", &path], &["-m", "TPROXY"]),
         (["--pid", &id], &["--redirect-dns"]),
     ];

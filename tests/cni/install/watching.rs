@@ -18,7 +18,7 @@ fn overwritten_files_are_restored() {
     let ready = node.path("ready");
     fs::write(&ready, "of another run").expect("written");
     let running = node.start(&["--watch", "--ready-file", ready.to_str().expect("UTF-8")]);
-    running.until("the file of readiness goes", || !ready.exists());
+    running.until("the readiness file goes", || !ready.exists());
     node.put(FILE, LIST);
     running.until("the entry", || has_entry(&node, FILE) && ready.exists());
     for (name, text) in shapes().into_iter().filter(|(name, _)| name.ends_with("list")) {

@@ -1,10 +1,10 @@
-//! CHECK compares with the rules of ADD, independent of later changes of the network configuration, and finds changes of the
-//! rules; ADD repairs them.
+//! CHECK compares with ADD's rules, regardless of later changes to the network configuration, and finds changes to the rules; ADD
+//! repairs them.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, mentions, rules};
 use serde_json::json;
 
-/// All settings of rules, with and without IPv6.
+/// All rule settings, with and without IPv6.
 #[test]
 fn check_accepts_the_rules_of_add() {
     for settings in [

@@ -30,7 +30,7 @@ const FORMS: [(&str, Form); 8] = [
     ("a pipe", fifo),
     ("a link to nothing", |path| symlink("nowhere", path).expect("a link")),
     ("a link to itself", |path| symlink(path.file_name().expect("a name"), path).expect("a link")),
-    ("a link to a device without end", |path| symlink("/dev/zero", path).expect("a link")),
+    ("a link to an endless device", |path| symlink("/dev/zero", path).expect("a link")),
     ("a huge file", |path| {
         let file = File::create(path).expect("a file");
         file.set_len(1 << 40).expect("a hole");
@@ -77,7 +77,7 @@ fn record_that_is_not_a_file_blocks_no_call() {
     }
 }
 
-/// An invalid record of another container blocks neither DEL nor GC.
+/// Another container's invalid record blocks neither DEL nor GC.
 #[test]
 fn record_that_is_not_a_file_affects_only_its_container_until_gc() {
     for (what, form) in scope::of(FORMS.to_vec(), 3) {

@@ -15,7 +15,7 @@ fn add_under_strace(node: &Node, pod: &Namespace, options: &[&str]) -> Outcome {
     fed(command, node.capturing().to_string())
 }
 
-/// Calls in a log of strace, from the first one that matches `begins`: the name, and its count within the thread.
+/// Calls in an strace log, from the first one that matches `begins`: the name, and its count within the thread.
 pub(crate) fn calls(log: &Path, begins: impl Fn(&str, &str) -> bool) -> Vec<(String, usize)> {
     let text = fs::read_to_string(log).expect("a log");
     let mut counts: HashMap<(String, String), usize> = HashMap::new();

@@ -1,6 +1,6 @@
-//! As many containers as a node holds, as many at once as a runtime starts, with an empty `PATH`: each is captured, checked and
-//! removed, also while another program holds the lock that all programs of iptables share. `CNI_CONTAINERS` is their number (250;
-//! 40 in a short run).
+//! A node's containers, as many at once as a runtime starts, with an empty `PATH`: each is captured, checked and removed, even
+//! while another program holds the lock that all iptables programs share. `CNI_CONTAINERS` is the number of containers (250; 40
+//! in a short run).
 
 use crate::cni::plugin::runtime::{Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;

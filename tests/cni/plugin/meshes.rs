@@ -1,4 +1,4 @@
-//! Pods of every mesh with its own annotations: CHECK accepts and DEL removes the rules of ADD, whatever changes later in pod and
+//! Pods of every mesh with its own annotations: CHECK accepts and DEL removes ADD's rules, whatever changes later in the pod and
 //! configuration, and no rules are set beside another mesh.
 
 use crate::cni::plugin::pods::{annotated, both_families, captures};
@@ -90,7 +90,7 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// All rules and routing. An empty table of iptables (legacy) is ignored: listing creates it.
+/// All rules and routing. An empty iptables (legacy) table is ignored: listing creates it.
 fn everything(pod: &Namespace) -> String {
     const READ: &str = "iptables-legacy-save; ip6tables-legacy-save; ip -4 rule; ip -6 rule; \
         ip -4 route show table all; ip -6 route show table all; ip addr show lo";
@@ -199,7 +199,7 @@ fn a_container_stays_with_its_mesh_until_it_is_deleted() {
     assert_eq!(everything(&pod), before);
 }
 
-/// The mesh of the attachment is then unreadable.
+/// A torn record does not name the mesh.
 #[test]
 fn del_needs_only_the_container_name() {
     for kind in &KINDS {
@@ -236,7 +236,7 @@ fn rules_of_a_mesh_stay_until_its_last_attachment_goes() {
     assert!(node.attachments().is_empty());
 }
 
-/// Like linkerd's own plugin: ports skipped inbound are added to the node's, all other settings are replaced.
+/// Like linkerd's own plugin: inbound skip ports are added to the node's; all other settings are replaced.
 #[test]
 fn linkerd_annotations_add_to_skipped_ports_of_the_node() {
     let node = Node::new();
@@ -275,7 +275,7 @@ fn linkerd_annotations_add_to_skipped_ports_of_the_node() {
     captures(&node, &annotated(&node, kuma.annotations, &defaults), &[&["--mesh=kuma"], kuma.flags].concat());
 }
 
-/// A runtime does not report that the pod has an init container for the rules: it runs after the plugin.
+/// A runtime does not report the pod's init container for the rules, which runs after the plugin.
 #[test]
 fn init_container_of_the_same_mesh_takes_over_the_plugin_rules() {
     let [_, linkerd, kuma, _] = &KINDS;
@@ -290,7 +290,7 @@ fn init_container_of_the_same_mesh_takes_over_the_plugin_rules() {
         pod.stdout(BINARY, &[command, &["--native-nftables"], kind.flags].concat());
         assert_eq!(everything(&pod), made, "{}", kind.mesh);
         call(&node, "CHECK", "nftables", &[], &pod).well();
-        // The mesh's own program adds its rules beside them.
+        // The mesh's own program adds rules beside them.
         let chain = if kind.mesh == "kuma" { "KUMA_MESH_INBOUND" } else { "PROXY_INIT_REDIRECT" };
         for words in [["-N", chain].as_slice(), &["-A", "PREROUTING", "-p", "tcp", "-j", chain]] {
             pod.stdout("iptables-nft", &[&["-t", "nat"], words].concat());
@@ -298,7 +298,7 @@ fn init_container_of_the_same_mesh_takes_over_the_plugin_rules() {
         mentions(&call(&node, "CHECK", "nftables", &[], &pod).refused(101), &[chain]);
         call(&node, "ADD", "nftables", kind.annotations, &pod).well();
         assert_eq!(everything(&pod), made, "{}", kind.mesh);
-        // An init container with other settings takes effect, as it runs last, in the tables that it uses: those of iptables.
+        // An init container with other settings runs last, so it takes effect, in the iptables tables that it uses.
         let other = if kind.mesh == "kuma" { "--redirect-inbound-port=7" } else { "--incoming-proxy-port=7" };
         let flags = kind.flags.iter().copied().filter(|flag| !flag.starts_with("-p"));
         pod.stdout(BINARY, &[command, &flags.chain([other]).collect::<Vec<_>>()].concat());

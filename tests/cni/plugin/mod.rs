@@ -1,4 +1,4 @@
-//! The CNI plugin, called like a container runtime calls it, against the specification and real network namespaces. Each test has
+//! The CNI plugin, called as by a container runtime, tested against the specification and real network namespaces. Each test has
 //! a separate state directory, log and namespaces; `nft` lists the rules. Tests fail if they may not create a namespace, or
 //! without `nft`, iptables, `strace` or `mount`.
 

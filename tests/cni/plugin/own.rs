@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-/// A file with a namespace mounted on it, as runtimes keep them.
+/// A file with a namespace mounted on it, like a runtime's.
 fn named(node: &Node, name: &str, namespace: &str) -> PathBuf {
     let file = node.folder.join(name);
     fs::write(&file, "").expect("a file");
@@ -46,7 +46,7 @@ fn every_path_to_the_own_namespace_is_refused() {
             }
             node.does("DEL", &node.capturing(), text(path));
         }
-        // A record of another namespace is not cleaned here.
+        // Another namespace's record is not removed here.
         let pod = container();
         node.does("ADD", &node.capturing(), &pod.path());
         mentions(&node.call("DEL", &node.capturing(), text(&mounted)).refused(4), &["the runtime's own"]);

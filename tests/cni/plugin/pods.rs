@@ -52,7 +52,7 @@ fn annotations_override_capture_and_capture_overrides_defaults() {
     let mut flags = ISTIO.to_vec();
     (flags[1], flags[3], flags[5]) = ("1", "3", "192.0.2.0/24");
     captures(&node, &annotated(&node, &given, &more), &[&flags[..], &["--drop-invalid"]].concat());
-    // Annotations of the project cover settings that Istio's lack.
+    // The project's annotations cover settings that Istio's lack.
     let given = [INJECTED, ("sidecar-init/proxy-uid", "5"), ("sidecar-init/proxy-gid", "6")];
     (flags[1], flags[3], flags[5]) = ("5", "6", "10.0.0.0/8");
     captures(&node, &annotated(&node, &given, &more), &[&flags[..], &["--drop-invalid"]].concat());

@@ -10,7 +10,7 @@ use mesh::sources::Source;
 use serde_json::{Map, Value, json};
 use std::{fs, path::Path, process::Command};
 
-/// Annotation of injectors, added to pods that lack it: previews assume injection.
+/// Injectors' annotation, added to pods that lack it: previews assume injection.
 const INJECTED: (&str, &str) =
     ("sidecar.istio.io/status", r#"{"initContainers":["istio-validation"],"containers":["istio-proxy"]}"#);
 
@@ -35,7 +35,7 @@ fn plugin_sets_the_rules_of_the_preview() {
             if pod::read(object, EXCLUDED_NAMESPACES).settings.raw.mesh() != Mesh::default() {
                 continue;
             }
-            // Headings are comments, and so is a pod without rules.
+            // A pod without rules has only comments.
             if script.lines().all(|line| line.is_empty() || line.starts_with('#')) {
                 skipped += usize::from(is_skipped(object, &what));
             } else if matches!(pod::read(object, EXCLUDED_NAMESPACES).way, CaptureMethod::InitContainer(_)) {
@@ -50,7 +50,7 @@ fn plugin_sets_the_rules_of_the_preview() {
     assert!(captured >= 10 && skipped >= 4 && refused >= 3, "{captured} {skipped} {refused}");
 }
 
-/// The runtime's annotations, and settings of the proxy in a network configuration that annotations lack.
+/// A network configuration with the runtime's annotations, and the proxy settings that annotations lack.
 fn configuration(node: &Node, object: &ManifestObject) -> Value {
     let mut annotations = object.pod.annotations.clone();
     annotations.entry(INJECTED.0.to_owned()).or_insert(INJECTED.1.to_owned());
@@ -93,7 +93,7 @@ fn namespace(object: &ManifestObject) -> Namespace {
     namespace
 }
 
-/// True if annotations alone make the plugin skip the pod, which is checked.
+/// Checks and returns true if annotations alone make the plugin skip the pod.
 fn is_skipped(object: &ManifestObject, what: &str) -> bool {
     let Pod { name, namespace, annotations, .. } = &object.pod;
     let known = Pod::annotated(name, namespace, annotations.clone());

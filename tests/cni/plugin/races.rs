@@ -1,4 +1,4 @@
-//! ADD and DEL of one container at the same time, as after a runtime's timeout of an ADD, and a DEL whose record is lost: in any
+//! ADD and DEL of the same container at once, as after an ADD timed out in the runtime, and a DEL whose record is lost: in any
 //! order, the last DEL leaves neither rules nor record.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, variables};
@@ -41,7 +41,7 @@ rows! {
     add_and_del_at_once_by_the_programs_of_iptables: rounds(scope::runs(25, 10), &json!({"backend": "iptables-nft"}), Some("/usr/sbin:/usr/bin:/sbin:/bin"));
 }
 
-/// Each DEL may see the record of the other attachment.
+/// Each DEL may see the other attachment's record.
 #[test]
 fn dels_of_all_attachments_at_once_leave_neither_rules_nor_records() {
     let (node, pod) = (Node::new(), container());

@@ -71,7 +71,7 @@ impl Node {
         run(verb, &variables("c1", namespace), &configuration.to_string())
     }
 
-    /// Calls a verb with the machine's `PATH`, which has the programs of iptables.
+    /// Calls a verb with the machine's `PATH`, which has the iptables programs.
     pub(crate) fn call_with_programs(&self, verb: &str, configuration: &Value, namespace: &str) -> Outcome {
         let programs = env::var("PATH").expect("PATH");
         let variables = [&variables("c1", namespace)[..], &[("PATH", &programs)]].concat();

@@ -1,4 +1,4 @@
-//! A call ends within its timeout, on whatever it waits.
+//! A call ends within its timeout, whatever it waits for.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, mentions, rules, start, variables};
 use crate::support::program::{BINARY, is_running};
@@ -13,7 +13,7 @@ use std::{
 };
 use testkit::running::Running;
 
-/// Programs of iptables that never end: scripts that wait for a command, as wrappers do.
+/// iptables programs that never end: scripts that wait for a command, like wrappers.
 fn hanging(node: &Node, command: &str) -> PathBuf {
     let programs = node.folder.join("programs");
     fs::create_dir(&programs).expect("a folder");
@@ -77,7 +77,7 @@ fn endless_input_times_out() {
     assert_eq!(rules(&pod), "");
 }
 
-/// A hanging program of iptables is a fault of the kernel or the node; the pod's error must be in time.
+/// A hanging iptables program is a fault of the kernel or the node; the pod's error must come in time.
 #[test]
 fn hanging_program_times_out() {
     let (node, pod) = (Node::new(), container());

@@ -1,4 +1,4 @@
-//! containerd through the socket of the kubelet. It passes the annotations of a pod to plugins.
+//! containerd, through the kubelet's socket. It passes a pod's annotations to plugins.
 
 use crate::{
     cni::runtimes::{
@@ -107,7 +107,7 @@ impl Containerd {
     }
 }
 
-/// `containerd-config.toml(5)` and the settings of its CRI plugin.
+/// `containerd-config.toml(5)` and the CRI plugin's settings.
 fn settings(folder: &Path) -> String {
     let path = |name: &str| folder.join(name);
     let (plugins, configuration) = (network::plugins(folder), network::configuration(folder));
@@ -211,7 +211,7 @@ fn a_pod_is_captured_by_its_annotations_until_it_is_stopped() {
     sandbox.check(&container, &cases);
     verbs::check_finds_tampering(&containerd.stage, attachment, &sandbox.inside);
     sandbox.check(&container, &cases);
-    // Its files are not in containerd's usual place: the shim leads to them.
+    // containerd's files are not in the usual place: the shim leads to them.
     let seen = containerd.stage.output(&[BINARY, "status", "--all", "--output", "json"], &[], "").stdout;
     let seen: Value = serde_json::from_str(&seen).expect("JSON");
     assert_eq!(seen["namespaces"][0]["pod"], json!({ "namespace": "shop", "name": "captured" }), "{seen}");
@@ -236,7 +236,7 @@ fn a_pod_with_a_bad_annotation_does_not_start() {
     mended.remove();
 }
 
-/// After a restart of the machine, or a removal, the namespace is gone before the pod.
+/// After a machine restart or a removal, the namespace is gone before the pod.
 #[test]
 #[ignore = "needs a container runtime"]
 fn pod_without_its_namespace_is_removed() {

@@ -1,4 +1,4 @@
-//! Images from folders, packed like `docker save`: Debian's static busybox, and the binary. None are pulled.
+//! Images from folders, packed like `docker save`: Debian's static busybox, and the binary. None is pulled.
 
 use crate::support::program::Run;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::{
 };
 
 pub(crate) const NAME: &str = "localhost/pod:1";
-/// Images with the binary by their entry points: that of `docker/Dockerfile`, and one from it for charts without a command.
+/// Images with the binary, by entry point: `docker/Dockerfile`'s, and `proxy-init` for charts without a command.
 pub(crate) const TOOL: &str = "localhost/sidecar-init:1";
 pub(crate) const PROXY_INIT: &str = "localhost/proxy-init:1";
 
@@ -27,8 +27,8 @@ pub(crate) fn pack(folder: &Path) -> PathBuf {
     packed(folder, "image", &root, &[(NAME, config)])
 }
 
-/// Writes the images with the binary into this folder: no other program, the file capability, and the names in images. This build
-/// is not static, so its libraries are included.
+/// Writes the images into this folder: only the binary, with its file capability and its names in images. This build is not
+/// static, so its libraries are included.
 pub(crate) fn pack_tool(folder: &Path) -> PathBuf {
     let root = folder.join("tool-rootfs");
     let binary = root.join("usr/local/bin/sidecar-init");

@@ -1,5 +1,5 @@
-//! Injected pods of linkerd and Kuma with only the init container's image replaced: its arguments, user and capabilities are
-//! those of the manifest. The plugin excludes these pods.
+//! Pods injected by linkerd and Kuma with only the init container's image replaced: its arguments, user and capabilities are the
+//! manifest's. The plugin excludes these pods.
 
 use crate::cni::plugin::runtime::rules;
 use crate::{

@@ -1,5 +1,5 @@
-//! The containers' network as files for a runtime: Debian's bridge plugin and others that podman requires, then this plugin as
-//! the last of the chain. Also direct calls of the plugin, as a runtime makes them.
+//! The containers' network as files for a runtime: Debian's bridge plugin and others that podman requires, then this plugin, last
+//! in the chain. Also direct calls to the plugin, like a runtime's.
 
 use crate::cni::runtimes::stage::Stage;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! podman with its CNI backend. It passes no annotations, so the network configuration has the capture.
+//! podman with its CNI backend. It passes no annotations, so the network configuration defines the capture.
 
 use crate::cni::plugin::runtime::rules;
 use crate::support::rows::rows;

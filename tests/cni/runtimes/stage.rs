@@ -1,8 +1,7 @@
-//! A stage for a runtime: separate mount, network and process namespaces, and a folder for its files. Fixed paths of runtimes
-//! (`/run`, `/var/lib`) are empty and private there, so that the machine's files are neither read nor changed. The kernel ends
-//! all processes of a namespace with its first one, which ends when the stage is dropped, when the test process ends, or on
-//! timeout. Mounts and network devices end with them. Only control groups are the machine's; those made here have the stage's
-//! name.
+//! A stage for a runtime: separate mount, network and PID namespaces, and a folder for its files. Runtimes' fixed paths (`/run`,
+//! `/var/lib`) are empty and private there, so the machine's files are neither read nor changed. The kernel ends all processes of
+//! a namespace with its first one, which ends when the stage is dropped, when the test process ends, or on timeout. Mounts and
+//! network devices end with them. Only control groups are the machine's; groups made here have the stage's name.
 
 use crate::support::folder::Folder;
 use crate::support::namespace::Namespace;
@@ -42,7 +41,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A stage with this program as first process, whose output goes to a file. Names must be unique.
+    /// A stage with this program as its first process; output goes to a file. Names must be unique.
     pub(crate) fn new(name: &str, prepare: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let folder = Folder::new(name);
         let name = format!("sidecar-init-{name}-{}", process::id());

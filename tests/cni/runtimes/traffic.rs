@@ -1,5 +1,5 @@
 //! Real connections into a container and out of it, and their destinations. The proxy's two listeners and the application run in
-//! the container's namespace. The client of outbound calls is a program of the container, with the container's capabilities.
+//! the container's namespace. A program in the container, with the container's capabilities, makes the outbound calls.
 
 use crate::cni::plugin::runtime::rules;
 use crate::{
@@ -48,7 +48,7 @@ pub(crate) struct Container<'a> {
 }
 
 impl Container<'_> {
-    /// Checks the cases with programs of the container, which have no capability.
+    /// Checks the cases with the container's programs, which have no capability.
     pub(crate) fn check(&self, cases: &[Case]) {
         self.has_no_capability();
         let outside = self.stage.outside();

@@ -1,4 +1,4 @@
-//! Results of the plugin for a container of any runtime.
+//! The plugin's results for a container of any runtime.
 
 use crate::{
     cni::{
@@ -16,7 +16,7 @@ pub(crate) fn check_finds_tampering(stage: &Stage, attachment: &Attachment, insi
     let chains = whole.lines().filter_map(|line| line.trim().strip_prefix("chain ")?.split(' ').next());
     for chain in chains {
         inside.stdout("nft", &[&["insert", "rule"], &table[..], &[chain, "accept"]].concat());
-        let error = attachment.call(stage, "CHECK").expect_err("a rule more is a difference");
+        let error = attachment.call(stage, "CHECK").expect_err("an extra rule is a difference");
         assert_eq!(error["code"], 101, "{error}");
         assert!(error["details"].as_str().is_some_and(|details| details.contains(chain)), "{error}");
         attachment.call(stage, "ADD").unwrap_or_else(|error| panic!("{error}"));

@@ -1,5 +1,5 @@
-//! Every form of rule that nft produces, set by another program before the mesh's rules: `explain --live` reports the packet's
-//! real verdict or "unknown". In a table of another name, and in one that iptables-nft-save prints.
+//! Every rule form that nft produces, set by another program before the mesh's rules: `explain --live` reports the packet's real
+//! verdict or "unknown". In a table with another name, and in one that iptables-nft-save prints.
 
 use super::{namespace::Namespace, pod_with};
 use crate::support::program::{Run, binary};
@@ -38,7 +38,7 @@ fn forms() -> (Vec<Form>, Vec<&'static str>) {
 #[test]
 fn forms_of_tables_of_any_name() {
     let (forms, objects) = forms();
-    // Both kinds of tables have the same parser, so a sample is sufficient here.
+    // Both kinds of table have the same parser, so a sample is sufficient here.
     let filter = forms.iter().filter(|form| !form.is_nat).step_by(3).collect();
     check(filter, &objects, "inet t", "c", "type filter hook output priority -180");
     let nat = forms.iter().filter(|form| form.is_nat).collect();

@@ -26,7 +26,7 @@ fn light(colour: &str) -> [f64; 3] {
     })
 }
 
-/// Contrast ratio of WCAG 2.
+/// WCAG 2 contrast ratio.
 fn contrast(one: &str, other: &str) -> f64 {
     let luminance = |colour| {
         let [red, green, blue] = light(colour);
@@ -36,7 +36,7 @@ fn contrast(one: &str, other: &str) -> f64 {
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
 }
 
-/// Light as perceived without one kind of cones (Machado, Oliveira and Fernandes 2009, severity 1).
+/// Light as perceived without one kind of cone (Machado, Oliveira and Fernandes 2009, severity 1).
 const EYES: [(&str, [[f64; 3]; 3]); 4] = [
     ("all cones", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     (

@@ -1,4 +1,4 @@
-//! Pictures of the documentation; `UPDATE_GOLDENS=1` writes them instead of comparing them.
+//! The documentation's pictures; `UPDATE_GOLDENS=1` writes them instead of comparing them.
 
 use crate::support::program::Run;
 use std::{fs, path::Path, process::Command};

@@ -1,5 +1,4 @@
-//! Overview of a node's network namespaces. Each test has separate mount, network and process namespaces, so that it sees only
-//! its own.
+//! Overview of a node's network namespaces. Each test has separate mount, network and PID namespaces, so it sees only its own.
 
 use crate::support::program::{BINARY, Outcome, Run};
 use crate::support::scope;

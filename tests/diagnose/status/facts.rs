@@ -28,7 +28,7 @@ fn every_view_shows_the_same_facts() {
             &[("failure", "SI056"), ("failure", "SI056")],
             1,
         ),
-        // The proxy's calls to its own pod do not count as traffic of the pod.
+        // The proxy's calls to its own pod do not count as pod traffic.
         (&["--pod-ips", "10.77.0.2,fd77::2", "--dual-stack"], &[], None, "Nothing is captured", &[], 3),
         (
             &["--pod-ips", "10.77.0.2", "-i", "*", "-b", "*"],

@@ -94,7 +94,7 @@ fn manual_edit_is_drift_and_traffic_is_not() {
             true => assert_eq!(status["made"], Value::Null, "{edit}"),
             false => {
                 assert_eq!(status["made"]["changed_since"], true, "{edit}");
-                with_finding(&status, "SI059", "the table was changed since");
+                with_finding(&status, "SI059", "the table has changed since");
             }
         }
         let check = [&["diff"], &FLAGS[..], &["-o", "22,3306"]].concat();
@@ -115,7 +115,7 @@ fn provenance_survives_a_reload_by_nft() {
     pod.load(&text);
     let after = json(&pod)["made"].clone();
     assert_eq!((&after["time"], &after["settings_digest"]), (&before["time"], &before["settings_digest"]));
-    // nft lists no user data of the tool.
+    // nft does not list the tool's user data.
     assert_eq!(after["settings"], Value::Null);
 }
 

@@ -156,7 +156,7 @@ fn all_features_and_missing_parts_are_reported() {
             findings.map(|finding| finding["code"].as_str().expect("a word").to_owned()).collect()
         };
         assert!(codes(&status).iter().all(|code| code == "SI056"), "{backend}: {status:#}");
-        // A listener without IP_TRANSPARENT gets no packets of TPROXY.
+        // A listener without IP_TRANSPARENT gets no TPROXY packets.
         let inbound = listen(&pod, Protocol::Tcp, "[::]:15006", PROXY);
         with_finding(&json(&pod), "SI057", "without IP_TRANSPARENT");
         inbound.make_transparent();
@@ -169,7 +169,7 @@ fn all_features_and_missing_parts_are_reported() {
     }
 }
 
-/// Rules of other programs before or behind the mesh's, and incomplete rules.
+/// Other programs' rules before or after the mesh's, and incomplete rules.
 #[test]
 fn rules_of_others_and_lost_jumps_are_seen() {
     for variant in [Variant::Nft, Variant::Legacy] {

@@ -89,7 +89,7 @@ fn terminal_is_redrawn_and_restored() {
     }
     assert!(seen.starts_with(b"\x1b[?1049h\x1b[?25l"), "{:?}", String::from_utf8_lossy(&seen));
     let status = end(child, Signal::SIGINT);
-    // A terminal whose last program has ended reads as an error.
+    // Reading fails once the terminal's last program has ended.
     while let Ok(length @ 1..) = screen.read(&mut buffer) {
         seen.extend(&buffer[..length]);
     }

@@ -1,4 +1,4 @@
-//! `verify`: real verdicts of connections. Correct rules never fail, broken ones always do, in any backend, and other programs
+//! `verify`: real verdicts for connections. Correct rules never fail, broken ones always do, in any backend, and other programs
 //! are not affected.
 
 mod mutations;

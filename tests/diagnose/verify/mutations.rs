@@ -36,7 +36,7 @@ fn chain(line: &str) -> Option<&str> {
     line.split(' ').nth(1).filter(|_| line.starts_with("-A "))
 }
 
-/// `removed_only`: only removals, for rules for IPv6, which resemble those for IPv4.
+/// `removed_only`: only removals, for IPv6 rules, which resemble the IPv4 rules.
 fn mutations(listing: &str, removed_only: bool) -> Vec<Mutation> {
     let lines: Vec<&str> = listing.lines().collect();
     let with = |what: &str, at: usize, lines: Vec<&str>| Mutation {

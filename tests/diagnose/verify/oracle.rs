@@ -1,4 +1,4 @@
-//! Verdicts of a walk through the existing rules for the calls of a probe.
+//! Verdicts of a walk through the existing rules for a probe's calls.
 
 use crate::diagnose::verify::pod::Pod;
 use crate::support::engine::{capture, kernel};

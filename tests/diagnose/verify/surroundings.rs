@@ -1,4 +1,4 @@
-//! Existing proxies, missing routes, disabled IPv6; and the visibility of a probe for others.
+//! Existing proxies, missing routes, disabled IPv6; and a probe's visibility to other programs.
 
 use crate::diagnose::verify::pod::{DEFAULT, DNS, Found, Pod, Scenario, TPROXY, flags};
 use crate::support::namespace::Namespace;
@@ -66,7 +66,7 @@ fn packet_that_does_not_arrive_is_not_captured() {
     }
 }
 
-/// An excluded port is that of the proxy's listener.
+/// The proxy's listener has an excluded port.
 const LISTENER_EXCLUDED: Scenario = &[
     (Setting::DualStack, "true"),
     (Setting::InterceptionMode, "TPROXY"),
@@ -128,7 +128,7 @@ fn ipv4_is_verified_with_ipv6_off() {
     }
 }
 
-/// Correct rules never fail, neither on repetition, when ports of earlier probes are reused, nor during other probes.
+/// Correct rules never fail, even if earlier probes' ports are reused or other probes run.
 #[test]
 fn repeated_and_parallel_probes_succeed() {
     for backend in backends() {

@@ -1,5 +1,5 @@
-//! The rules of Istio's node agent in a pod, written from its source (`cni/pkg/iptables`): input for `iptables-restore` by the
-//! settings of pod and agent.
+//! The rules of Istio's node agent in a pod, written from its source (`cni/pkg/iptables`): `iptables-restore` input for the pod's
+//! and agent's settings.
 
 use crate::support::random::Random;
 use crate::support::setting::Family;

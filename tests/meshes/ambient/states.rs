@@ -85,7 +85,7 @@ fn foreign_rules_in_mesh_chains_are_removed_and_others_stay() {
     }
 }
 
-/// The agent's removal stops at the first missing one of these, and its retry keeps the rules.
+/// The agent's removal stops at the first missing part, and its retry keeps the rules.
 #[test]
 fn clean_succeeds_with_missing_parts() {
     type Loss = (&'static str, &'static [&'static str]);

@@ -65,8 +65,8 @@ rows! {
     rules_are_the_agents_letter_for_letter_by_legacy: check(Variant::Legacy, 2, crate::support::random::number("AMBIENT_LISTINGS", 50));
 }
 
-/// The agent sets routing without a routing protocol; apply adopts it for each family. In the agent itself, an existing policy
-/// rule for IPv4 prevents the one for IPv6.
+/// The agent sets routing without a routing protocol; apply adopts it for each family. In the agent itself, an existing IPv4
+/// policy rule prevents the IPv6 rule.
 #[test]
 fn the_agents_routing_is_taken_over() {
     for there in [&["-4"][..], &["-6"], &["-4", "-6"]] {

@@ -1,5 +1,5 @@
-//! A minimal ztunnel: it listens on the ports of redirects, reports each connection, and passes it on from a marked socket,
-//! inbound from the client's address over `lo`.
+//! A minimal ztunnel: it listens on the redirect ports, reports each connection, and passes it on from a marked socket, inbound
+//! from the client's address over `lo`.
 
 use crate::support::namespace::Namespace;
 use crate::support::traffic::{Call, Identity, Protocol};
@@ -32,7 +32,7 @@ pub(crate) enum At {
 pub(crate) struct Given {
     pub(crate) at: At,
     pub(crate) from: IpAddr,
-    /// `None` for queries by UDP.
+    /// `None` for UDP queries.
     pub(crate) to: Option<SocketAddr>,
 }
 

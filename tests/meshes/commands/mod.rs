@@ -1,4 +1,4 @@
-//! Every command with every mesh: no command refers to a mesh by name, so all have to work for each. Needs root; never skips.
+//! Every command with every mesh: no command refers to a mesh by name, so each must work for all. Needs root; never skips.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! Two meshes that capture in one namespace, possible only without `apply`: each command reports both, and their names.
+//! Two meshes that capture in one namespace, possible only without `apply`: each command reports both by name.
 
 use crate::meshes::commands::{IPS, output_of, usual, within};
 use crate::support::namespace::{Namespace, run};

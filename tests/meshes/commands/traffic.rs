@@ -1,5 +1,5 @@
-//! Real connections through each mesh's rules: the accepting process matches the prediction of `explain`, by the flags and by the
-//! existing rules; `trace` shows the packets in the mesh's chains, and `status` names the owner.
+//! Real connections through each mesh's rules: the accepting process matches the prediction of `explain`, from the flags and from
+//! the existing rules; `trace` shows the packets in the mesh's chains, and `status` names the owner.
 
 use crate::meshes::commands::{BACKENDS, whole};
 use crate::support::namespace::{Namespace, join};
@@ -221,7 +221,7 @@ fn status_names_the_mesh(scene: &Scene) {
     assert_eq!(&status["made"], made, "{about}");
     if scene.backend == "nftables" {
         assert_eq!((&made["command"], &made["changed_since"]), (&"apply".into(), &false.into()), "{about}");
-        // Settings omit defaults of the mesh.
+        // Settings omit the mesh's defaults.
         let settings = made["settings"].as_str().expect("settings");
         let output: Vec<&str> = whole(scene.mesh).into_iter().filter(|word| word.starts_with('-')).collect();
         assert!(output.iter().all(|flag| settings.contains(flag)), "{about}: {settings}");

@@ -59,7 +59,7 @@ fn check(stage: &Stage, family: Family, call: Call) {
         Call::ToService => (service, Some(Passage::Through("outbound", pod))),
         Call::ToItself => (pod, Some(Passage::Past)),
         Call::ProxyToService => (service, Some(Passage::Past)),
-        // The proxy's calls to the pod come in like all others.
+        // The proxy's calls to the pod come in like other calls.
         Call::ProxyToPod => (pod, Some(Passage::Through("inbound", delivered_from(pod)))),
     };
     let to = SocketAddr::new(to, PORT);

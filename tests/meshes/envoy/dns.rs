@@ -54,7 +54,7 @@ fn over_udp(stage: &Stage, to: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> 
     let socket = stage.inside.run(|| {
         assume(APP);
         let socket = UdpSocket::bind(any)?;
-        // A connected socket accepts only answers of this server and reports closed ports.
+        // A connected socket accepts only this server's answers and reports closed ports.
         socket.connect(to)?;
         Ok::<_, io::Error>(socket)
     })?;

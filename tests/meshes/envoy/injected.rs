@@ -1,5 +1,5 @@
 //! From a manifest to captured traffic: `sidecar-injector` adds containers to a pod, and the test runs them like a kubelet. The
-//! init container's arguments set the rules, and Envoy starts with those of its container.
+//! init container's arguments set the rules, and Envoy starts with its own container's arguments.
 
 use crate::support::program::{BINARY, PATH, Run, fed};
 use crate::support::rows::rows;
@@ -50,7 +50,7 @@ fn check(mode: Mode) {
     calls_are_captured_or_pass(&stage);
 }
 
-/// Files that a pod would have mounted, readable for every user.
+/// Files that a pod would have mounted, readable by every user.
 fn files(mode: Mode) -> Folder {
     let files = Folder::new("injected");
     files.write("config", CONFIG);
@@ -121,7 +121,7 @@ fn run(inside: &Namespace, init: &Value) {
     output.with(0, &format!("{:?}", texts(&init["args"])));
 }
 
-/// A kubelet's start of Envoy, except for the path of its configuration.
+/// Starts Envoy like a kubelet, except for the configuration's path.
 fn launch(envoy: &Value, files: &Folder) -> Launch {
     assert_eq!(envoy["command"], serde_json::json!(["envoy"]), "{envoy:#}");
     let mut arguments = texts(&envoy["args"]);

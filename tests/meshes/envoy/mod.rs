@@ -1,6 +1,6 @@
 //! A real Envoy as the proxy, with the configurations of `docker/` and rules set by the binary. The kernel tests use their own
 //! listeners in the proxy's place. These tests show that a production proxy works with the rules: every connection is followed
-//! from its caller through Envoy to its destination, by both ends and by Envoy's log. `scripts/envoy` installs Envoy;
+//! from its caller through Envoy to its destination, at both ends and in Envoy's log. `scripts/envoy` installs Envoy;
 //! `scripts/test` calls it, as tests have no network. Without Envoy or root, the tests fail; they never skip.
 
 mod application;

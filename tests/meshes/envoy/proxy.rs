@@ -1,4 +1,4 @@
-//! Envoy as a process, started in a pod like injection starts proxies, with its log, and ended with the test.
+//! An Envoy process and its log, started in a pod as injection starts proxies, and ended with the test.
 
 use crate::support::program::{Outcome, Run};
 use crate::{
@@ -105,8 +105,8 @@ impl Drop for Envoy {
 
 fn spawn(namespace: &str, launch: &Launch, log: &Arc<Mutex<Vec<String>>>) -> Child {
     let Launch { identity: Identity { uid, gid }, capabilities, arguments } = launch;
-    // The checkout may be in a folder that other users can't read. An open file can be executed nonetheless, so the program is
-    // standard input.
+    // The checkout may be in a folder that other users can't read. An open file can still be executed, so the program is standard
+    // input.
     let program = File::open(program()).expect("scripts/envoy has just named it");
     let mut process = Command::new("nsenter")
         .args([&format!("--net={namespace}"), "setpriv", "--pdeathsig", "KILL", "--clear-groups"])

@@ -66,7 +66,7 @@ impl<'a> Traffic<'a> {
 }
 
 fn nothing_passes_while_envoy_is_away(stage: &Stage) {
-    // After a reset by Envoy's end, conntrack would count a SYN from the same port as part of that connection for ten seconds
+    // After Envoy ends with a reset, conntrack would count a SYN from the same port as part of that connection for ten seconds
     // (`tcp_packet` of `nf_conntrack_proto_tcp.c`).
     stage.inside.set("netfilter/nf_conntrack_tcp_timeout_close", "0");
     let applications = Family::BOTH.map(|family| {

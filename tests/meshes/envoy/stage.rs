@@ -23,7 +23,7 @@ use std::{
 
 /// Time limit of a run. `timeout` enforces it, because a handler of SIGCHLD would interrupt other tests.
 pub(crate) const RUN_LIMIT: &str = "30s";
-/// The two sides use separate ranges of client ports, so that a port identifies the caller's side.
+/// The two sides use separate ranges of client ports, so a port identifies the caller's side.
 const PORTS_OUTSIDE: &str = "20000 29999";
 const PORTS_IN_POD: &str = "30000 60999";
 
@@ -64,7 +64,7 @@ impl Stage {
         dial(&self.outside, APP, to, TIMEOUT)
     }
 
-    /// Identity of the proxy in injection; with TPROXY it runs as root, identified only by its group.
+    /// The injected proxy's identity; with TPROXY it runs as root, identified only by its group.
     pub(crate) fn proxy_identity(&self) -> Identity {
         crate::support::pod::proxy_identity(self.mode)
     }
@@ -123,7 +123,7 @@ pub(crate) fn service(family: Family) -> IpAddr {
     }
 }
 
-/// The proxy's source address of deliveries in REDIRECT mode.
+/// The proxy's source address for deliveries in REDIRECT mode.
 pub(crate) fn six(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::new(127, 0, 0, 6).into(),

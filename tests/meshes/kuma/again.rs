@@ -1,4 +1,4 @@
-//! Existing rules: those of upstream and of other owners.
+//! Existing rules: upstream's, and those of other owners.
 
 use crate::meshes::kuma::case::Case;
 use crate::meshes::kuma::same_rules::{capture, listed};

@@ -4,7 +4,7 @@ use crate::support::random::Random;
 use mesh::Setting;
 use mesh::kuma::Kuma;
 
-/// Strings have upstream's format in rules.
+/// Strings are in upstream's rule format.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Case {
     pub(crate) uid: &'static str,

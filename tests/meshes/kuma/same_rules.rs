@@ -1,4 +1,4 @@
-//! Upstream's rules and the tool's, each in a separate namespace by the real programs: equal character by character.
+//! Upstream's rules and the tool's, set by the real programs in separate namespaces, are equal character by character.
 
 use crate::meshes::kuma::case::Case;
 use crate::meshes::kuma::upstream;
@@ -14,7 +14,7 @@ pub(crate) fn capture(case: &Case) -> Capture {
     engine::capture(case.settings())
 }
 
-/// Rules of each chain of each table in the program's listing, without comments and counters. Empty tables are omitted: listing
+/// Each chain's rules in each table of the program's listing, without comments and counters. Empty tables are omitted: listing
 /// creates them.
 pub(crate) fn listed(
     namespace: &Namespace,

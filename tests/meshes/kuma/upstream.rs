@@ -1,6 +1,6 @@
 //! Upstream's rules, written independently of the tool: input for its restore programs, without comments. One fault is corrected
-//! as in the tool: where the jump for outbound TCP is inserted, upstream appends the rule for DNS over TCP behind it, where no
-//! packet meets it.
+//! as in the tool: where the jump for outbound TCP is inserted, upstream appends the rule for DNS over TCP, so no packet meets
+//! this rule.
 
 use crate::meshes::kuma::case::{Case, Dns, Flow};
 use crate::support::setting::Family;

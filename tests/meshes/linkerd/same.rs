@@ -1,4 +1,4 @@
-//! Upstream's commands, run by the real programs, and the tool's: equal listings. A simulation prints the commands.
+//! Upstream's commands, run by real programs, and the tool give equal listings. A simulation prints the commands.
 
 use crate::meshes::linkerd::upstream::Configuration;
 use crate::meshes::linkerd::{Namespace, call, listed};
@@ -13,7 +13,7 @@ fn programs(variant: &str, v6: bool) -> Vec<(Family, String)> {
     programs
 }
 
-/// A namespace with upstream's commands: with networks only for their family, as the other family's program would refuse them.
+/// A namespace with upstream's rules, with networks only for their family, as the other family's program would refuse them.
 fn by_upstream(configuration: &Configuration, variant: &str) -> Namespace {
     let pod = Namespace::new();
     for (family, program) in programs(variant, configuration.v6) {
@@ -51,7 +51,7 @@ fn check(variant: &str) {
     }
 }
 
-/// A listing with its chains by name: programs of the legacy variant list them in order of creation. Rules keep their order.
+/// A listing with its chains sorted by name: legacy programs list them in order of creation. Rules keep their order.
 fn sorted(lines: &[String]) -> Vec<String> {
     let (mut lines, chain) = (lines.to_vec(), |line: &String| {
         let mut words = line.split(' ');

@@ -1,4 +1,4 @@
-//! Commands of upstream for a call, written independently of the tool.
+//! Upstream's commands for a call, written independently of the tool.
 
 use crate::support::random::Random;
 

@@ -180,7 +180,7 @@ fn packets_a_second_are_counted_from_an_earlier_reading() {
     let later = observed(&changed(&example(), &[]), Vec::new(), None);
     let mut earlier = later.clone();
     earlier.hits.remove(0);
-    // The rules were applied again since then, so this counter restarted.
+    // The rules have been applied again since, so this counter restarted.
     let at = |status: &CaptureStatus, packets| status.hits.iter().position(|hit| hit.packets == packets);
     let (once, often) = (at(&earlier, 1).expect("a rule"), at(&earlier, 1_234_567).expect("a rule"));
     earlier.hits[once].packets = 70;

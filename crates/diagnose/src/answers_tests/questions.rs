@@ -1,4 +1,4 @@
-//! Packet of each question, or the problems of the question.
+//! Each question's packet, or its problems.
 
 use super::{ADDRESSES, OneInterface, address, check, raw};
 use crate::explain::{

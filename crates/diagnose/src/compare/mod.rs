@@ -1,6 +1,6 @@
 //! Effects of a changed configuration: packets whose verdict differs. All packets that a pod may send or get are walked
-//! through the first rule set, and each region through the second. Beyond the work limit, new connections come first, and the
-//! answer is marked incomplete.
+//! through the first rule set, and each region through the second. New connections are compared
+//! first; at the work limit, the answer is marked incomplete.
 
 mod report;
 #[cfg(test)]
@@ -20,10 +20,10 @@ use rules::nft::Field;
 use rules::simulate::{Atlas, Packet, Routing, View, Work};
 use serde::{Deserialize, Serialize};
 
-/// Limit of the rules that all packets together may meet: some tenths of a second.
+/// Maximum number of rules met by all packets: a few tenths of a second.
 const MAX_WORK: usize = 5_000_000;
 
-/// A configuration of two, or the existing rules.
+/// One of two configurations, or the existing rules.
 #[derive(Debug)]
 pub struct ComparedSide {
     /// Both families, IPv4 first.
@@ -56,7 +56,7 @@ impl ComparedSide {
         let rule_views = Family::BOTH.map(|family| {
             let mut found = rule_views.extract_if(.., |rule_view| rule_view.family == family);
             let mut found = found.next().unwrap_or_else(|| RuleView::without_rules(family, pod));
-            // The packets are those of a pod with the addresses of both sides.
+            // The packets belong to a pod with both sides' addresses.
             found.routing.addresses.clone_from(&pod.addresses);
             found
         });
@@ -81,7 +81,7 @@ impl ComparedSide {
     }
 }
 
-/// Pod with all addresses of these pods, or placeholders, so that both sides are compared by the same packets.
+/// Pod with all addresses of these pods, or placeholders, so that both sides are compared with the same packets.
 pub fn pod(of: &[PodContext]) -> PodContext {
     let mut addresses = Vec::new();
     let known = of.iter().filter(|pod| pod.is_known).flat_map(|pod| &pod.addresses);
@@ -110,10 +110,10 @@ pub struct Comparison {
 pub struct Change {
     /// The packets in words, such as `outbound TCP to port 5432`.
     pub text: String,
-    /// The same as data.
+    /// The packets as data.
     #[serde(rename = "traffic")]
     pub packets: Packets,
-    /// One of them, in a line.
+    /// One packet, in a line.
     pub example: String,
     /// The same packet; `None` in a document that was read.
     #[serde(skip)]
@@ -157,7 +157,7 @@ fn compare_within(
             }
         }
     }
-    // Where only one family is captured, a sentence does not name it.
+    // If only one family is captured, a sentence does not name it.
     let both = Family::BOTH.into_iter().all(|family| captured.contains(&family));
     for change in &mut found {
         change.text = change.packets.sentence(both, &[&before.proxy, &after.proxy]);
@@ -166,7 +166,7 @@ fn compare_within(
 }
 
 impl Change {
-    /// True if the changes differ only in their family, so that one sentence covers both.
+    /// True if the changes differ only in their family, so one sentence covers both.
     fn is_same_but_for_family(&self, other: &Self) -> bool {
         let ends = |one: &Self| {
             [&one.before, &one.after].map(|end| (end.verdict, end.transparent, end.port, end.last_port))
@@ -175,7 +175,7 @@ impl Change {
     }
 }
 
-/// Describes a group of packets, with the end of one of them before and after; `None` where no interface has such a name.
+/// Describes a group of packets, with one packet's end before and after; `None` if no interface has such a name.
 fn described(
     packets: &PodPackets,
     group: &PacketGroup<[GroupEnd; 2]>,

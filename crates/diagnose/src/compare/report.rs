@@ -19,11 +19,11 @@ pub struct DiffReport {
     pub equal: bool,
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// The backend that holds our live rules, or would hold them; null for two settings.
+    /// The backend that holds or would hold our live rules; null for two configurations.
     pub backend: Option<String>,
-    /// The difference of live rules, in short; null if none differs.
+    /// The live rules' differences, in short; null if none differ.
     pub summary: Option<String>,
-    /// Differing parts of the rules: chains of iptables, parts of our nf_tables table, and routing.
+    /// Differing parts of the rules: iptables chains, parts of our nf_tables table, and routing.
     pub parts: Vec<PartReport>,
     /// Foreign rules that decide before ours.
     pub before: Vec<String>,
@@ -49,17 +49,17 @@ pub struct RuleReport {
     pub side: Cow<'static, str>,
     /// The text.
     pub text: String,
-    /// The reason of the difference; null if equal.
+    /// The reason for the difference; null if equal.
     pub reason: Option<String>,
 }
 
-/// Another program that captures in the namespace, so that `apply` would fail.
+/// Another program that captures in the namespace, so `apply` would fail.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OtherMesh {
-    /// The mesh, a value of `--mesh`.
+    /// The mesh, as a `--mesh` value.
     pub mesh: Cow<'static, str>,
-    /// The evidence for it.
+    /// The evidence.
     pub text: String,
     /// The command that removes it.
     pub remedy: String,
@@ -157,7 +157,7 @@ impl Comparison {
         lines
     }
 
-    /// Changes to print, without duplicate lines, and a sentence about omitted changes of unusual packets, if there are others.
+    /// Changes to print, without duplicate lines, and a sentence about changes of unusual packets if these are omitted.
     pub fn shown(&self) -> (Vec<&Change>, Option<String>) {
         let (unusual, usual): (Vec<&Change>, Vec<&Change>) =
             self.changes.iter().partition(|change| change.packets.is_unusual());

@@ -1,4 +1,4 @@
-//! Reasons of verdicts and limits of rules, in words; a rule without a known origin is described by its place and text.
+//! Reasons for verdicts and limits of rules, in words; a rule without a known origin is described by its place and text.
 
 use super::{Explanation, Limited};
 use mesh::recognition::{self, field_condition};
@@ -56,14 +56,14 @@ impl Explanation<'_> {
             Some(at) => match self.view.rule(at) {
                 None => format!("that is {}", self.rule(at)),
                 Some(rule) if self.outcome.is_tie => format!(
-                    "{} ({}) decides in some orders of the chains of equal priority, whose actual order can't be read",
+                    "{} ({}) decides in some orders of equal-priority chains, and the actual order can't be read",
                     self.rule(at),
                     render::rule(rule)
                 ),
                 Some(ViewRule {
                     action: Action::Target(Target::JumpForeign(to)), leads_to: None, ..
                 }) => {
-                    format!("{} jumps to {to} of another program, which decides", self.rule(at))
+                    format!("{} jumps to another program's chain {to}, which decides", self.rule(at))
                 }
                 Some(rule) if self.outcome.verdict == Verdict::Unknown => {
                     format!("{} ({}) is not understood and may decide", self.rule(at), render::rule(rule))
@@ -116,7 +116,7 @@ impl Explanation<'_> {
         .then_some(reason)
     }
 
-    /// True if a rule that captures, or leads to such rules, did not match only because of a condition of this kind.
+    /// True if only a condition of this kind kept a rule that captures, or leads to such rules, from matching.
     fn is_missed_by(&self, kind: impl Fn(&Condition) -> bool) -> bool {
         let may_hold = |condition: &ListedCondition| {
             let own = packet_value(condition, self.packet);
@@ -185,7 +185,7 @@ impl Explanation<'_> {
                     |one: &&ListedCondition| one.field().is_some_and(|field| fields.contains(&field));
                 let conditions = rules.filter_map(|(_, rule)| items_of(rule)).filter(is_of_list);
                 lacking.extend(match nearest(conditions, self.packet) {
-                    // The first list is the main one: that others are empty is not worth a mention.
+                    // The first list is the main one; other empty lists are not worth mentioning.
                     None => (at == 0).then(|| format!("{option} captures no {noun}")),
                     Some(items) => Some(format!("{option} captures only {items}")),
                 });
@@ -210,7 +210,7 @@ pub(super) fn reason_of(rule: &ViewRule) -> Option<RuleReason> {
     RuleReason::named(rule.origin?.name)
 }
 
-/// Value that the packet has instead of a condition's, such as `its user is 1000`.
+/// The packet's value where a condition requires another, such as `its user is 1000`.
 pub(super) fn actual_value(condition: &ListedCondition, packet: &Packet) -> Option<String> {
     let field = match condition {
         ListedCondition::Known(_) | ListedCondition::Nft(_) => condition.field()?,
@@ -252,7 +252,7 @@ pub(crate) fn option(setting: Setting, dialect: &Dialect) -> String {
     dialect.name(setting).map_or_else(|| setting.row().short_option(), str::to_owned)
 }
 
-/// Items nearest to the packet's own value, and the number of others (of ports, also within ranges); `None` without any.
+/// Items nearest to the packet's value, and the number of others, counting each port of a range; `None` without items.
 fn nearest<'a>(conditions: impl Iterator<Item = &'a ListedCondition>, packet: &Packet) -> Option<String> {
     let (mut listed, mut seen) = (Vec::new(), HashSet::new());
     let mut are_ports = false;

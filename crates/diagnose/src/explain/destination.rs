@@ -13,7 +13,7 @@ pub(super) struct Destination {
     pub(super) address: SocketAddr,
     /// `None` if its address is shown.
     pub(super) name: Option<String>,
-    /// True for a placeholder of the pod's own, unknown address.
+    /// True for a placeholder for the pod's own, unknown address.
     pub(super) stands_in: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn destination(
     };
     if text.parse::<Port>().is_ok() {
         return problem(&format!(
-            "is a port without an address, as calls from outside have (--sender external); for a call of the \
+            "is only a port, as in calls from outside (--sender external); for a call from the \
              pod, add an address, such as 127.0.0.1:{text}"
         ));
     }
@@ -84,7 +84,7 @@ pub(super) fn destination(
         }
         Some(Ok(found)) => found,
     };
-    // Prefers a family of the pod.
+    // Prefers the pod's families.
     let has_family =
         |address: &&IpAddr| context.pod.addresses.iter().any(|own| Family::of(*own) == Family::of(**address));
     let Some(taken) = found.iter().find(has_family).or(found.first()).copied() else {
@@ -138,8 +138,8 @@ fn met(called: IpAddr) -> IpAddr {
     }
 }
 
-/// Destination and flags that [`super::packet`] parses as this packet, with an assumed address of the pod. `None` in a connection
-/// with a mark, which flags can't describe. The source is included only if `source_matters`.
+/// Destination and flags that [`super::packet`] parses as this packet, with an assumed address of the pod. `None` for a
+/// connection with a mark, which flags can't describe. The source is included only if `source_matters`.
 pub fn written(packet: &Packet, pod: &PodContext, source_matters: bool) -> Option<String> {
     if packet.connmark != 0 {
         return None;

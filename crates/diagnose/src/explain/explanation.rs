@@ -77,7 +77,7 @@ impl Explanation<'_> {
         }
     }
 
-    /// True if a listener gets the packet; `None` if it is dropped or unknown, in doubt, or dependent on open properties.
+    /// True if a listener gets the packet; `None` if its verdict is dropped, unknown, in doubt or dependent on open properties.
     pub fn is_captured(&self) -> Option<bool> {
         let own = VerdictKind::of(self.outcome.verdict).0.is_captured();
         let is_same = |case: &PacketCase| case.end.verdict.is_captured() == own;
@@ -100,7 +100,7 @@ impl Explanation<'_> {
         &self.outcome
     }
 
-    /// End of the shown packet, without regard to other packets of the question.
+    /// End of the shown packet, regardless of the question's other packets.
     pub fn end(&self) -> PacketEnd {
         let (verdict, ports) = VerdictKind::of(self.outcome.verdict);
         let (port, last_port) = VerdictKind::bounds(ports);
@@ -253,5 +253,5 @@ impl Explanation<'_> {
     }
 }
 
-/// Limit of the rules that all packets of a question may meet.
+/// Maximum number of rules that a question's packets may meet.
 const MAX_WORK: usize = 2_000_000;

@@ -75,13 +75,13 @@ const APPLICATION: u32 = 1000;
 pub(super) const OUTSIDE: &str = "eth0";
 
 impl PodContext {
-    /// Pod with the addresses among these that other hosts can reach.
+    /// Pod with the given addresses that other hosts can reach.
     pub fn new(addresses: impl IntoIterator<Item = IpAddr>, config: Option<&dyn CapturePolicy>) -> Self {
         let default = Uid::new(PROXY_ID).expect("the number is valid");
         let is_pods = |address: &IpAddr| match address {
             IpAddr::V4(address) => !address.is_loopback(),
             IpAddr::V6(address) => {
-                // A mesh adds an address to the loopback interface, from which its proxy sends.
+                // A mesh adds its proxy's source address to the loopback interface.
                 let is_meshs = OWNERS.iter().any(|mesh| mesh.address == Some(*address));
                 !address.is_loopback() && !address.is_unicast_link_local() && !is_meshs
             }
@@ -115,7 +115,7 @@ impl PodContext {
     pub fn with_proxy(self, proxy: &Proxy) -> Self {
         let (uid, gid) = self.proxy;
         let proxys = (proxy.uids.first().copied().unwrap_or(uid), proxy.gids.first().copied().unwrap_or(gid));
-        // A proxy without a group in the rules usually has the group of its user's number.
+        // Without a group in the rules, the proxy's group usually equals its user.
         let gids = match proxy.gids.is_empty() {
             true => proxy.uids.iter().copied().map(Gid::from).collect(),
             false => proxy.gids.clone(),
@@ -131,7 +131,7 @@ impl PodContext {
         Self { application, user_remark, is_user_known: user.uid.is_some(), ..self }
     }
 
-    /// Pod with its declared addresses, else those of `host`, else a placeholder.
+    /// Pod with its declared addresses, else the host's, else a placeholder.
     pub fn from_settings(raw: &Raw, config: Option<&dyn CapturePolicy>, host: Option<&dyn Host>) -> Self {
         let declared = declared_addresses(raw);
         let is_known = declared.is_some() || host.is_some_and(Host::knows_addresses);
@@ -237,7 +237,7 @@ pub trait Routes {
         LOCAL_PORTS
     }
 
-    /// Address of an interface that REDIRECT chooses. Fails with the reason why it has none, so that REDIRECT drops.
+    /// Address of an interface that REDIRECT chooses. Fails with the reason why there is none; REDIRECT then drops.
     fn address_at(&self, interface: &str, family: Family) -> Result<IpAddr, String>;
 }
 
@@ -289,7 +289,7 @@ impl RuleView {
         Self { family, view: View::empty(family), routing }
     }
 
-    /// Rules of a listing. It lacks policy rules: those on which TPROXY relies are assumed to exist.
+    /// Rules of a listing, which lacks policy rules: rules for TPROXY's marks are assumed to exist.
     pub fn of_listing(listing: Listing, pod: &PodContext) -> Self {
         let family = listing.family;
         let mangle = listing.chains.iter().filter(|((table, _), _)| *table == Table::Mangle);

@@ -1,4 +1,4 @@
-//! Packet of a question, from settings. Reports every problem at once.
+//! Packet of a question, from settings. Reports all problems at once.
 
 use super::destination::destination;
 use super::pod::{Arrival, IncomingPacket, OUTSIDE, OutgoingPacket, PodContext, Route, Routes, Sender};
@@ -31,7 +31,7 @@ pub struct PacketQuery {
 /// Names of a packet's ends that are not shown as addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndpointNames {
-    /// `Some` if the address of the source is a placeholder for an unknown one.
+    /// `Some` if the source address is a placeholder.
     source: Option<&'static str>,
     destination: Option<String>,
     stands_in: bool,
@@ -125,7 +125,7 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     }
     let found = if inbound { Some(question.arriving(context)) } else { question.leaving(context) };
     let Some(PacketRoute { direction, source, no_route, others }) = found else {
-        let text = "is required: no address of the pod in this family is known; give it, or --pod-ips";
+        let text = "is required, or --pod-ips: no pod address of this family is known";
         reader.whole(&Source::Flag(Setting::PacketSource.row().long), text);
         return None;
     };
@@ -144,8 +144,8 @@ pub fn packet(reader: &mut SettingReader<'_>, context: &QuestionContext<'_>) -> 
     Some(PacketQuery { packet, endpoint_names, no_route, is_apps, open })
 }
 
-/// All packets like this one except for an open source address, source port, or user and group, and for other interfaces used
-/// with other source ports; `None` if nothing is open.
+/// All packets that differ from `packet` only in open properties: source address, source port, user and group, or the interface,
+/// which depends on the source port; `None` if none is open.
 fn around(
     packet: &Packet,
     context: &QuestionContext<'_>,
@@ -201,7 +201,7 @@ impl PacketQuery {
 }
 
 struct Question {
-    /// Its settings; the user counts only for outbound packets.
+    /// Its settings; the user matters only for outbound packets.
     given: OutgoingPacket,
     gid: Gid,
     interface: Option<String>,
@@ -243,7 +243,7 @@ impl Question {
             if context.pod.addresses.contains(&to.ip()) { context.pod } else { context.routes };
         let found = routes.leaving(given);
         let no_route = match &found {
-            // `tcp_v4_connect` in `net/ipv4/tcp_ipv4.c` of the kernel, and `tcp_v6_connect`.
+            // `tcp_v4_connect` in the kernel's `net/ipv4/tcp_ipv4.c`, and `tcp_v6_connect`.
             Ok(route) if route.is_group && *protocol == Protocol::Tcp => {
                 Some(format!("no packet is sent: TCP connects to one host, not to the group {}", to.ip()))
             }
@@ -296,7 +296,7 @@ fn inbound(reader: &mut SettingReader<'_>, sender: Option<Sender>) -> bool {
     if let (Some(inbound), Some(external)) = (given, external)
         && inbound != external
     {
-        let text = "contradicts --sender: processes of the pod send outbound, others inbound";
+        let text = "contradicts --sender: the pod's processes send outbound, others inbound";
         reader.whole(&Source::Flag(Setting::Direction.row().long), text);
     }
     let says =
@@ -309,7 +309,7 @@ pub(super) fn outsider(to: IpAddr) -> IpAddr {
     outside_addresses(Family::of(to))[0]
 }
 
-/// Source address of the pod's packets, and true if it is known; `None` if the pod has none of the family.
+/// Source address of the pod's packets, and true if it is known; `None` if the pod has none in the family.
 pub(crate) fn default_source(pod: &PodContext, to: IpAddr) -> Option<(IpAddr, bool)> {
     match to {
         // The route of 127.0.0.0/8 sets this source.

@@ -1,4 +1,4 @@
-//! Explanation as a document, for programs and as text; also of a document made on another machine.
+//! Explanation as a document and as text; the document may come from another machine.
 
 use super::PacketQuery;
 use crate::basis::{Basis, BasisReport};
@@ -24,9 +24,9 @@ pub struct PacketReport {
     in_interface: Option<String>,
     /// The outbound interface; null for inbound packets, or if unknown.
     out_interface: Option<String>,
-    /// The user that sends it; null for inbound packets, or if the manifest sets none.
+    /// The sending user; null for inbound packets, or if the manifest sets none.
     uid: Option<u32>,
-    /// The reason why no such packet can exist, with any rules; null if it can, or if unknown.
+    /// The reason why no such packet can exist, whatever the rules; null if one can or if unknown.
     pub unsent: Option<String>,
     #[serde(flatten)]
     pub explained: ExplanationReport,
@@ -79,16 +79,16 @@ impl PacketReport {
     }
 }
 
-/// The verdict of a packet and the way to it.
+/// The verdict of a packet and the path to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplanationReport {
-    /// The end of the packet that is shown; its verdict is `depends` if packets of the question end in several ways.
+    /// The end of the shown packet; its verdict is `depends` if the question's packets end in several ways.
     #[serde(flatten)]
     pub end: PacketEnd,
     /// The properties on which the verdict depends, in words; null if it depends on none.
     pub depends_on: Option<String>,
-    /// The different verdicts; absent if all are equal. The other fields are those of the first.
+    /// The different verdicts; absent if all are equal. The other fields describe the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<PacketCase>,
     /// The packet in words.
@@ -106,15 +106,15 @@ pub struct ExplanationReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplainedRule {
-    /// The table of the rule.
+    /// The rule's table.
     pub table: String,
-    /// The chain of the rule.
+    /// The rule's chain.
     pub chain: String,
     /// Its number in the chain, from 1; null for the chain's policy.
     pub position: Option<usize>,
     /// The short name; null if unknown.
     pub rule: Option<String>,
-    /// The text of the rule.
+    /// The rule's text.
     pub text: String,
     /// The option that made the rule; empty for unconditional rules, null if unknown.
     pub option: Option<String>,
@@ -138,9 +138,9 @@ pub struct TraceEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketCase {
-    /// The packets in words, such as `from 10.0.0.0/8`; empty for all others.
+    /// The packets, such as `from 10.0.0.0/8`; empty for the remaining packets.
     pub text: String,
-    /// The same as data.
+    /// The packets as data.
     #[serde(rename = "traffic")]
     pub packets: Packets,
     #[serde(flatten)]
@@ -151,7 +151,7 @@ pub struct PacketCase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limited {
-    /// The code of the finding, as in `lint`.
+    /// The finding's code, as in `lint`.
     pub code: String,
     /// The text for people.
     pub text: String,
@@ -164,7 +164,7 @@ pub struct Limited {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketEnd {
     pub verdict: VerdictKind,
-    /// True if the listener gets the packet with its destination (TPROXY); null without a listener.
+    /// True if the listener gets the packet unchanged (TPROXY); null without a listener.
     pub transparent: Option<bool>,
     /// The listener's port, the first of a range; null without a listener.
     pub port: Option<u16>,
@@ -266,7 +266,7 @@ impl ExplanationReport {
         })
     }
 
-    /// Verdict and reason; of several cases, each in a line after its title.
+    /// Verdict and reason; each of several cases on a line after its title.
     pub fn head(&self) -> Vec<TextLine> {
         let Some(on) = &self.depends_on else { return vec![self.end.line(TextLine::hanging(2))] };
         let case = |PacketCase { text, end, .. }: &PacketCase| {
@@ -276,7 +276,7 @@ impl ExplanationReport {
         [title].into_iter().chain(self.cases.iter().map(case)).collect()
     }
 
-    /// Packet and the rules that it matches, the deciding one marked. The rest of the rules it meets, dim, are verbose.
+    /// Packet and the rules that it matches, the deciding one marked; verbosely, also the others it meets, dimmed.
     pub fn way(&self, is_verbose: bool) -> Vec<TextLine> {
         let mut lines = vec![TextLine::hanging(2).plain(&self.example)];
         for Limited { text, remedy, .. } in &self.limits {

@@ -1,4 +1,4 @@
-//! Limits of ambient mode, each on the path of an affected packet; and questions with open properties.
+//! Ambient mode's limits, each on the path of an affected packet; and questions with open properties.
 
 use super::{PodContext, QuestionContext, RuleView, VerdictKind, explain};
 use crate::random_tests::configured;
@@ -11,7 +11,7 @@ use rules::simulate::{Direction, Packet, Verdict};
 use rules::{ConnState, Family, Gid, Protocol, Uid};
 use std::net::SocketAddr;
 
-/// `route` is `by` or `at` an interface.
+/// `route` is `by INTERFACE` or `at INTERFACE`.
 fn packet(route: &str, protocol: Protocol, mark: u32, source: &str, destination: &str) -> Packet {
     let [source, destination] = [source, destination].map(|text| {
         let address: SocketAddr = text.parse().expect("an address");

@@ -1,4 +1,4 @@
-//! Findings in formats that pull requests show beside the lines of a file: SARIF 2.1.0, and workflow commands of GitHub.
+//! Findings in formats that pull requests show beside a file's lines: SARIF 2.1.0, and GitHub workflow commands.
 
 use super::{Code, Level};
 use crate::finding::FindingReport;

@@ -1,5 +1,5 @@
 //! Findings about a pod apart from its settings: containers that run as the proxy, init containers that need the network
-//! before it works, second interfaces, IPv6 that is not captured.
+//! before it works, second interfaces, and uncaptured IPv6.
 
 use super::comparison::{LintComparison, MAX_WORK};
 use super::{Code, Finding, excluded::calls};
@@ -46,7 +46,7 @@ fn as_proxy(applications: &[Application], proxy: &Proxy) -> Vec<Finding> {
         let ids = ids_of_proxy(application, proxy);
         for ((field, noun), id) in [("runAsUser", "user"), ("runAsGroup", "group")].into_iter().zip(ids) {
             let Some(Id { number, is_of_pod }) = id else { continue };
-            let by = if is_of_pod { ", by the pod's securityContext" } else { "" };
+            let by = if is_of_pod { " (the pod's securityContext)" } else { "" };
             findings.push(Finding::warning(
                 Code::RunsAsProxy,
                 field,
@@ -61,7 +61,7 @@ fn as_proxy(applications: &[Application], proxy: &Proxy) -> Vec<Finding> {
     findings
 }
 
-/// A note, because it is unknown if an init container opens connections.
+/// A note, because it is unknown whether an init container opens connections.
 fn before_proxy(reading: &Reading, proxy: &Proxy) -> Vec<Finding> {
     let captured = reading.early.iter().filter(|one| ids_of_proxy(one, proxy) == [None; 2]);
     let user = proxy.uids.first().map(|uid| format!(" (runAsUser: {})", uid.number())).unwrap_or_default();
@@ -72,7 +72,7 @@ fn before_proxy(reading: &Reading, proxy: &Proxy) -> Vec<Finding> {
     let note = |one: &Application| {
         let name = &one.container;
         let text = format!(
-            "init container {name} runs after the rules are set and before the proxy starts, so that its captured connections fail"
+            "init container {name} runs after the rules are set and before the proxy starts, so its captured connections fail"
         );
         let remedy = format!(
             "if it needs the network, {earlier}use a native sidecar, run it as the proxy's user{user}, or exclude its destinations"
@@ -94,7 +94,7 @@ fn second_interfaces(raw: &Raw, reading: &Reading, capture: &Capture) -> Vec<Fin
         false => "exclude its networks".to_owned(),
     };
     let note = |name: &String| {
-        let text = format!("connections of its interface {name} are captured, too");
+        let text = format!("connections on interface {name} are captured too");
         Finding::note(
             Code::SecondInterface,
             "k8s.v1.cni.cncf.io/networks",
@@ -116,7 +116,7 @@ pub fn leaves_ipv6_uncaptured(config: &dyn CapturePolicy) -> bool {
     !config.ipv6() && !config.facts().captures_nothing
 }
 
-/// Warning that the pod has a global IPv6 address, a declared one first, while IPv6 is not captured.
+/// Warning that the pod has a global IPv6 address, preferably a declared one, while IPv6 is not captured.
 pub fn uncaptured_ipv6(
     raw: &Raw,
     config: &dyn CapturePolicy,

@@ -1,4 +1,4 @@
-//! Advice to drop settings without effect: items within others, and rules that no packet reaches; and its edit, for a trial.
+//! Advice to drop settings without effect (items within others, rules that no packet reaches), and the edits to try it.
 
 use super::{Code, Finding, comparison::LintComparison};
 use mesh::sources::{Given, Host, Raw, STAND_IN, SettingReader};
@@ -54,7 +54,7 @@ fn names(text: &str, selector: &Selector) -> bool {
 pub(super) struct Configured {
     pub(super) capture: Capture,
     pub(super) raw: Raw,
-    /// True if the settings alone determine the configuration; computed on demand, since it parses them.
+    /// True if the settings alone determine the configuration; computed on demand by parsing them.
     is_complete: OnceCell<bool>,
 }
 
@@ -97,7 +97,7 @@ impl AdvisedChange {
     fn removed_from(&self, raw: &Raw) -> Option<Raw> {
         let Given { value, source } = raw.get(self.setting)?;
         let Some(item) = &self.item else { return Some(raw.clone().without(self.setting)) };
-        // Items about users are lists themselves.
+        // User items are lists themselves.
         let separator = if matches!(item, Selector::User(_)) { ";" } else { "," };
         let mut kept = !self.once;
         let mut is_removed = |text: &&str| names(text, item) && std::mem::replace(&mut kept, true);
@@ -114,7 +114,7 @@ fn read(raw: &Raw, host: &dyn Host) -> Option<Capture> {
     reader.finish().ok().map(|_| capture)
 }
 
-/// Host as reconstructed from a configuration, which suffices if the settings, parsed with it, give the same configuration.
+/// Host reconstructed from a configuration; it suffices if the settings, parsed with it, give the same configuration.
 struct Remembered<'a>(&'a Capture);
 
 impl Host for Remembered<'_> {
@@ -167,7 +167,7 @@ pub(super) fn overlaps(lists: &[ListItem]) -> Vec<Redundant> {
     of_fields.values().flat_map(|items| covered(items)).collect()
 }
 
-/// Items that lie within another one, in their order; of equal items, the later.
+/// Items that lie within another one, in their order; the later of equal items.
 fn covered(items: &[(&ListItem, Interval)]) -> Vec<Redundant> {
     let values = |at: usize| items[at].1;
     let mut order: Vec<usize> = (0..items.len()).collect();
@@ -194,13 +194,13 @@ fn redundant(listed: &ListItem, wide: &ListItem) -> Redundant {
     Redundant { finding, change: AdvisedChange { once, ..AdvisedChange::without(listed) } }
 }
 
-/// Items of lists, by the name of their setting and the condition of their rules.
+/// List items by setting name and rule condition.
 pub(super) struct ItemsByCondition<'a>(BTreeMap<(&'static str, Condition), &'a ListItem>);
 
 impl<'a> ItemsByCondition<'a> {
     pub(super) fn of(lists: &'a [ListItem]) -> Self {
         let key = |listed: &ListItem| (listed.setting.row().name(), listed.selector.condition());
-        // Of equal items, the first.
+        // The first of equal items.
         Self(lists.iter().rev().map(|listed| (key(listed), listed)).collect())
     }
 
@@ -211,7 +211,7 @@ impl<'a> ItemsByCondition<'a> {
     }
 }
 
-/// Unreachable rules made by an item of a list that can be dropped.
+/// Unreachable rules whose list item can be dropped.
 pub(super) fn unreachable(
     comparison: &mut LintComparison<'_>,
     items: &ItemsByCondition<'_>,

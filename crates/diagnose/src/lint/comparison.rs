@@ -12,10 +12,10 @@ use rules::{Chain, Checked, Rule, Statement, Table};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Limit of the rules met by all packets: some tenths of a second.
+/// Maximum number of rules met: a few tenths of a second.
 pub(super) const MAX_WORK: usize = 5_000_000;
 
-/// Maximum number of items per list that are dropped on trial: each trial makes all rules again.
+/// Maximum number of tentatively dropped items per list: each trial makes all rules again.
 pub(super) const MAX_TRIALS: usize = 64;
 
 /// Compares the ends of packets in a configuration and in a changed one, within the work limit.
@@ -49,7 +49,7 @@ impl<'a> LintComparison<'a> {
         baseline.families.iter().flat_map(|family| unreached(family.rules.rules(), work)).collect()
     }
 
-    /// Advice after which every packet ends as before, singly and combined; of equal advice, the first.
+    /// Advice, singly and combined, after which every packet ends as before; the first of equal advice.
     pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
         let mut redundant = Vec::new();
@@ -74,7 +74,7 @@ impl<'a> LintComparison<'a> {
         redundant
     }
 
-    /// True if every packet ends as before once this advice and all advice so far are followed; then it counts as given.
+    /// True if every packet ends as before once this advice and all advice so far are followed; if so, records it.
     pub(super) fn is_redundant(&mut self, change: &AdvisedChange) -> bool {
         let Self { baseline, after_change, pod, work, .. } = self;
         let mut follow = |before: &Baseline| {
@@ -176,7 +176,7 @@ impl Baseline {
         Self { families: capture.families().map(of_family).collect(), configured }
     }
 
-    /// True if every packet ends alike by both rule sets; false if the work limit is reached.
+    /// True if every packet ends alike under both rule sets; false if the work limit is reached.
     fn is_like(&self, other: &Self, pod: &PodContext, work: &mut Work) -> bool {
         let mut pairs = self.families.iter().zip(&other.families);
         let [own, others] = [self, other].map(|one| &one.configured.capture);
@@ -202,7 +202,7 @@ impl FamilyBaseline {
         let (before, after) = (&self.rule_view, &other.rule_view);
         let changed = changed(&self.rules, &other.rules);
         let [own, others] = [&self.rules, &other.rules].map(|rules| KeptRules::of(rules, &changed));
-        // Kept rules lead to the same chains. If they decide in the same order, only those of a removed rule may end differently.
+        // Kept rules lead to the same chains. If their order is equal, only packets of a removed rule may end differently.
         let is_local = before.routing == after.routing && own.kept == others.kept;
         let ends = |region: &Region, by: &RuleView, work: &mut Work| {
             let atlas = Atlas::of(&by.view, &by.routing, [region.packets.clone()], work);

@@ -57,13 +57,13 @@ pub(super) fn dns_excluded(
         ..Finding::warning(
             Code::DnsExcluded,
             &listed.setting.row().mention(),
-            "excludes port 53, so that no DNS query is captured",
+            "excludes port 53, so no DNS query is captured",
             "remove port 53 from the option",
         )
     })
 }
 
-/// Items that exclude every address of a family, or every port, so that no later rule captures such a connection.
+/// Items that exclude every address of a family, or every port, so no later rule captures such a connection.
 pub(super) fn catch_all_exclusions(
     comparison: &mut LintComparison<'_>,
     lists: &[ListItem],
@@ -94,7 +94,7 @@ pub(super) fn catch_all_exclusions(
         findings.push(Finding::warning(
             Code::Unreachable,
             &listed.setting.row().mention(),
-            format!("lists {item}, so that no later rule captures an {goes} {family}connection"),
+            format!("lists {item}, so no later rule captures an {goes} {family}connection"),
             "remove the items that must be captured",
         ));
     }
@@ -105,7 +105,7 @@ pub(super) fn leaving(set: PacketSet) -> Option<PacketSet> {
     Some(set).filter(|set| set.way == Way::Outbound)
 }
 
-/// Packets of a set that processes other than the proxy send.
+/// Outbound packets of a set that are not the proxy's.
 pub(super) fn calls(set: PacketSet, proxy: &Proxy) -> Option<PacketSet> {
     of_others(leaving(set)?, proxy)
 }

@@ -15,8 +15,8 @@ use rules::nft::{Field, Interval};
 use rules::simulate::{PacketSet, loopback_interface};
 use std::collections::BTreeSet;
 
-/// Findings confirmed by walks of packets. Items that lie within others or whose rules no packet reaches are dropped on
-/// trial, and lists with such items; if `is_whole`, every list, and each item of at most [`MAX_TRIALS`].
+/// Findings confirmed by packet walks. Trials drop items that lie within others or whose rules no packet reaches, and lists with
+/// such items; if `is_whole`, also every list, and each item of at most [`MAX_TRIALS`].
 pub(super) fn check_with_packets(
     comparison: &mut LintComparison<'_>,
     interface_addresses: &[InterfaceAddress],
@@ -53,7 +53,7 @@ pub(super) fn check_with_packets(
         Some((_, finding)) => findings.push(finding.clone()),
         None => findings.extend(catch_all_exclusions(comparison, &lists, &proxy)),
     }
-    // If one list excludes all outbound traffic, other settings about it have no effect anyway.
+    // If one list excludes all outbound traffic, other outbound settings have no effect anyway.
     let is_moot = |setting: Setting| {
         use Feature::{Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly};
         let of_outbound = [Groups, OutboundExcept, OutboundNetworks, OutboundNetworksExcept, OutboundOnly];
@@ -110,7 +110,7 @@ fn several_users(
         Finding::warning(
             Code::SeveralProxyUsers,
             &option,
-            "with several users, calls to the own pod are captured only of the first: its rule treats the \
+            "with several users, only the first user's calls to its own pod are captured: its rule treats the \
              other users as applications",
             "run the proxy as one user",
         )
@@ -128,7 +128,7 @@ pub(super) fn check_without_packets(
     findings
 }
 
-/// Findings without packets and lists: listeners that share a port, and IPv6 that is not captured.
+/// Findings that need neither packets nor lists: listeners that share a port, and uncaptured IPv6.
 pub(super) fn shared_listeners_and_ipv6(
     raw: &Raw,
     policy: &dyn CapturePolicy,
@@ -180,13 +180,13 @@ fn proxy_identity(policy: &dyn CapturePolicy, proxy: &Proxy) -> Option<Finding> 
         Finding::warning(
             Code::UnrecognizedProxy,
             &option,
-            "names no user, so that calls of the proxy are captured again and loop back to it",
-            format!("set {option} to the user of the proxy"),
+            "names no user, so the proxy's calls are captured again and loop back to it",
+            format!("set {option} to the proxy's user"),
         )
     })
 }
 
-/// Items of a family without rules; of many items, the first.
+/// Items of a family without rules, at most [`MAX_TRIALS`].
 fn of_other_family(raw: &Raw, policy: &dyn CapturePolicy, lists: &[ListItem]) -> Vec<(Setting, Finding)> {
     if policy.ipv6() {
         return Vec::new();
@@ -229,7 +229,7 @@ fn whole_options(
         SettingKind::Value(form) => form.ends_with(".."),
         SettingKind::Switch => false,
     };
-    // Other options, such as those of a drop-in, make no rules but have effects.
+    // Other options, such as a drop-in's, make no rules but have effects.
     let of_capture = |row: &&SettingRow| row.topic == Topic::Capture;
     // Naming the proxy's user is right even if it is the default.
     let is_identity = |row: &&SettingRow| row.features.contains(&Feature::Identity);
@@ -242,7 +242,7 @@ fn whole_options(
     explained.chain(lists).collect()
 }
 
-/// Each item of lists with several, as one that may have no effect, in the order of the settings.
+/// Candidates without effect: each item of lists with several, in the order of the settings.
 fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> {
     let is_captured = |listed: &&ListItem| listed.selector.family() != Some(Family::V6) || policy.ipv6();
     let of_several =

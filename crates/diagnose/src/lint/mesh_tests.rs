@@ -63,7 +63,7 @@ fn check_given(mesh: Mesh, flags: &[(&str, &str)], expected: &[&str]) {
     assert_eq!(reported, expected, "{flags:?}");
 }
 
-/// The golden file of ambient's answers contains the wording of the limits.
+/// Ambient's golden file contains the limits' wording.
 #[test]
 fn limits_are_reported_for_rules_that_have_them() {
     let check = |mesh, flags: &[(&str, &str)], expected: &[&str]| {
@@ -110,14 +110,14 @@ fn settings_without_effect_are_reported_for_every_mesh() {
             Linkerd,
             &[("ports-to-redirect", "80"), ("inbound-ports-to-ignore", "9000")],
             &[
-                "SI007 --inbound-ports-to-ignore: has no effect: it excludes ports from all ports, but only those of --ports-to-redirect are captured -> drop the option",
+                "SI007 --inbound-ports-to-ignore: has no effect: it excludes ports from all ports, but only --ports-to-redirect's ports are captured -> drop the option",
             ],
         ),
         (
             Linkerd,
             &[("subnets-to-ignore", "0.0.0.0/0"), ("inbound-ports-to-ignore", "9000")],
             &[
-                "SI009 --subnets-to-ignore: lists 0.0.0.0/0, so that no later rule captures an inbound IPv4 connection -> remove the items that must be captured",
+                "SI009 --subnets-to-ignore: lists 0.0.0.0/0, so no later rule captures an inbound IPv4 connection -> remove the items that must be captured",
             ],
         ),
         (
@@ -131,7 +131,7 @@ fn settings_without_effect_are_reported_for_every_mesh() {
             Linkerd,
             &[("proxy-uid", "-1")],
             &[
-                "SI020 --proxy-uid: names no user, so that calls of the proxy are captured again and loop back to it -> set --proxy-uid to the user of the proxy",
+                "SI020 --proxy-uid: names no user, so the proxy's calls are captured again and loop back to it -> set --proxy-uid to the proxy's user",
             ],
         ),
         (Linkerd, &[("proxy-uid", "-1"), ("proxy-gid", "2102")], &[]),
@@ -162,7 +162,7 @@ fn settings_without_effect_are_reported_for_every_mesh() {
             Kuma,
             &[("include-inbound-ports", "80"), ("exclude-inbound-ports", "443")],
             &[
-                "SI007 --exclude-inbound-ports: has no effect: it excludes ports from all ports, but only those of --include-inbound-ports are captured -> drop the option",
+                "SI007 --exclude-inbound-ports: has no effect: it excludes ports from all ports, but only --include-inbound-ports's ports are captured -> drop the option",
             ],
         ),
         (
@@ -222,7 +222,7 @@ proptest! {
         let (reported, all) = (warnings(brief(&raw, &capture, &[])), warnings(lint(&raw, &capture, &[])));
         prop_assert!(reported.iter().all(|finding| all.contains(finding)), "{:?}\n{:?}", reported, all);
         if rules <= BRIEF_RULES {
-            // Lists and items without suspicion are not tried.
+            // Unsuspicious lists and items are not tried.
             let is_tried = |finding: &&Finding| finding.code != Code::NoEffect;
             let missing: Vec<&Finding> =
                 all.iter().filter(|finding| !reported.contains(finding)).filter(is_tried).collect();

@@ -1,4 +1,4 @@
-//! Suspicious settings in a configuration of valid values. A warning concerns traffic with an unexpected destination, or an
+//! Suspicious settings in a valid configuration. A warning concerns traffic with an unexpected destination, or an
 //! option without effect; a note concerns a limit of the rules. Advice to drop a setting is confirmed by a trial: every
 //! packet ends as before.
 
@@ -22,16 +22,16 @@ use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
 use rules::simulate::Work;
 
-/// All findings, warnings first; for very long lists, those found within the work limit. `interface_addresses` are the known
+/// All findings, warnings first; for very long lists, only findings within the work limit. `interface_addresses` are the known
 /// IPv6 addresses of the pod's interfaces; flags may declare others.
 pub fn lint(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), None, raw, capture, interface_addresses)
 }
 
-/// Number of rules up to which [`brief`] walks packets: a small part of the time that setting the rules takes.
+/// Maximum number of rules for which [`brief`] walks packets, in a small part of the time that setting them takes.
 const BRIEF_RULES: usize = 100;
 
-/// Fast form of [`lint`], for use just before rules are set: no packets for many rules, no limits of rules.
+/// Fast [`lint`], for use just before rules are set: walks packets only for few rules, and reports no limits.
 pub fn brief(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), Some(BRIEF_RULES), raw, capture, interface_addresses)
 }
@@ -54,7 +54,7 @@ fn lint_within(
     interface_addresses: &[InterfaceAddress],
 ) -> Vec<Finding> {
     let is_long = |rules: usize| max_rules.is_some_and(|most| rules > most);
-    // Counting the items of lists takes a small part of the time that making their rules does.
+    // Counting list items is much faster than making their rules.
     let comparison = (!is_long(capture.lists().len())).then(|| LintComparison::new(raw, capture, work));
     let Some(mut comparison) = comparison.filter(|comparison| !is_long(comparison.statements().count()))
     else {
@@ -71,7 +71,7 @@ fn lint_within(
         findings.push(Finding::warning(
             Code::Incomplete,
             "all options",
-            "the lists are too long to check completely: the findings are correct, others may be missing",
+            "the lists are too long to check completely: findings are correct, but others may be missing",
             "join adjacent networks and ports",
         ));
     }

@@ -1,4 +1,4 @@
-//! Random configurations of Istio's sidecar and random packets, for properties; and regression tests of lint.
+//! Properties of random Istio sidecar configurations and packets, and regression tests of lint.
 
 use super::{Code, Finding, InterfaceAddress, MAX_WORK, lint, lint_within, uncaptured_ipv6};
 use crate::random_tests::configured;
@@ -123,7 +123,7 @@ fn whole_exclusions_are_reported_once() {
     check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8"), (EXCLUDED, "10.0.0.0/9,10.128.0.0/9")], &[leave]);
     check(&[INBOUND, ipv4, (INCLUDED, "10.0.0.0/8,10.1.0.0/16"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     check(&[INBOUND, ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
-    // IPv6 is still captured, which has another wording.
+    // IPv6 is still captured, so the wording differs.
     check(&[INBOUND, IPV6, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     check(&[ipv4, (INCLUDED, "*"), (EXCLUDED, "0.0.0.0/0")], &[leave]);
     let ports = ("istio-local-outbound-ports-exclude", "1-65535");

@@ -13,16 +13,16 @@ use std::{borrow::Cow, collections::BTreeMap};
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum NamespaceState {
-    /// It could not be read.
+    /// Could not be read.
     #[default]
     Unknown,
-    /// Its rules were changed since they were made.
+    /// Its rules have changed since they were made.
     Drifted,
     /// Rules of other programs decide about packets first.
     Overruled,
-    /// It is captured, and something fails, such as a listener that is missing.
+    /// Traffic is captured, but something fails, such as a missing listener.
     Failing,
-    /// Outbound or inbound traffic alone is captured, or that of one family.
+    /// Only outbound or inbound traffic, or only one family, is captured.
     Partial,
     Captured,
     NotCaptured,
@@ -72,12 +72,12 @@ pub struct PodName {
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamespaceRow {
-    /// `NAMESPACE/NAME` of its pod, the pod's name as its containers know it, a name of `ip netns`, the first digits of a
-    /// container's id, or a process.
+    /// `NAMESPACE/NAME` of its pod, the containers' `HOSTNAME`, an `ip netns` name, the first digits of a container's id, or
+    /// a process.
     pub name: String,
-    /// The pod, as the container runtime names it; null without its files.
+    /// The pod, as the container runtime names it; null without runtime files.
     pub pod: Option<PodName>,
-    /// A container in it, by its whole id; null without one.
+    /// The full id of a container in it; null without one.
     pub container: Option<String>,
     /// True for a possible pod: it has a container or a name, not only a process.
     #[serde(skip)]
@@ -85,15 +85,15 @@ pub struct NamespaceRow {
     /// unknown, drifted, overruled, failing, partial, captured or not-captured.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub state: NamespaceState,
-    /// The meshes that capture traffic, values of `--mesh`.
+    /// The meshes that capture traffic, as `--mesh` values.
     pub meshes: Vec<Cow<'static, str>>,
     /// The families with captured traffic.
     pub families: Vec<Cow<'static, str>>,
-    /// The rules that are installed.
+    /// The installed rules.
     pub held_by: Vec<InstalledRules>,
     /// The ports to which rules send packets.
     pub listeners: Vec<Listening>,
-    /// Warnings and failures, including the reason if it is unknown.
+    /// Warnings and failures, including the reason for an unknown state.
     pub findings: Vec<FindingReport>,
 }
 
@@ -106,7 +106,7 @@ impl NamespaceRow {
                 Self { state, meshes, families, held_by, listeners, findings, ..self }
             }
             Err(why) => {
-                let remedy = "read it alone with --network-namespace";
+                let remedy = "read it separately with --network-namespace";
                 let finding = Finding::failure(Code::Unreadable, "", why, remedy);
                 Self { findings: vec![finding.into()], ..self }
             }
@@ -202,7 +202,7 @@ impl Overview {
 }
 
 const HEAD: [&str; 6] = ["STATE", "NAMESPACE", "MESH", "LISTENERS", "MADE BY", "AGE"];
-/// Column that is shortened if space is short.
+/// Column that is shortened in narrow terminals.
 const NAME: usize = 1;
 /// Minimum width of a name, however narrow the terminal is.
 const MIN_NAME: usize = 16;
@@ -294,7 +294,7 @@ fn age(span: Duration) -> String {
     }
 }
 
-/// Shortens a name to its start and its end, by which pods of a workload differ.
+/// Shortens a name in the middle: a workload's pods differ at the end.
 fn shortened(name: &str, width: usize) -> String {
     let count = name.chars().count();
     if count <= width {

@@ -1,4 +1,4 @@
-//! Picture of rules: an arrow is a row of the traffic, with the setting that decides.
+//! Picture of rules: an arrow is a traffic row, with the deciding setting.
 
 use super::model::{FlowEndpoint, Panel, Picture, PictureFlow, UNKNOWN_PROXY};
 use super::words::{Before, Known, Label};

@@ -16,7 +16,7 @@ pub(super) enum Fill {
     Place,
     /// Proxy, or the agent beside it.
     Proxy,
-    /// Background of the path of the packet in question.
+    /// Background of the path of the queried packet.
     Lit,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Drawing {
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) items: Vec<DrawingItem>,
-    /// Area of each arrow with its text, by panel and index there.
+    /// Area of each arrow with its text, by panel and arrow index.
     pub(super) rows: Vec<((usize, usize), Area)>,
 }
 
@@ -145,7 +145,7 @@ impl Font {
             u32::from(index.and_then(|index| WIDTHS.get(index)).copied().unwrap_or(OTHER))
         };
         let thousandths: u32 = text.chars().map(width).sum::<u32>() * self.size;
-        // Bold letters are wider, by 14 of 100 in the words of pictures.
+        // Bold letters are wider, by 14% in the words of pictures.
         let thousandths = if self.bold { thousandths * 116 / 100 } else { thousandths };
         thousandths.div_ceil(1000)
     }

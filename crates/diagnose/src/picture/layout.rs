@@ -1,5 +1,5 @@
-//! Layout of a drawing: network, proxy and application side by side, and below each other one row per arrow. Traffic that
-//! bypasses the proxy runs behind its box. Captured traffic ends there at a port, and continues from there.
+//! Layout of a drawing: network, proxy and application side by side, with one row per arrow. Traffic that bypasses the proxy
+//! runs behind its box. Captured traffic ends at a port in the box, and continues from there.
 
 use super::drawing::{Area, Drawing, DrawingItem, Fill, Font, Ink, Line, LineEnd, Stroke};
 use super::model::{FlowEndpoint, PacketPath, Panel, Picture, PictureFlow};
@@ -23,7 +23,7 @@ const ROW: u32 = 36;
 const HEAD: u32 = 26;
 /// Maximum height of the picture of one packet.
 const HIGHEST: u32 = 300;
-/// Maximum number of a rule's lines there.
+/// Maximum number of lines of a rule.
 const RULE_LINES: usize = 4;
 
 const TITLE: Font = Font { size: 18, bold: true };
@@ -92,14 +92,14 @@ pub(super) fn drawing(picture: &Picture) -> Drawing {
 struct Section<'a> {
     panel: &'a Panel,
     rows: Vec<LayoutRow<'a>>,
-    /// Texts for omitted rows, with the height of their line.
+    /// Texts for omitted rows, with their baselines.
     omitted: Vec<(u32, String)>,
     top: u32,
     bottom: u32,
 }
 
 struct LayoutRow<'a> {
-    /// Panel and index of the row there.
+    /// Indices of panel and row.
     at: (usize, usize),
     flow: &'a PictureFlow,
     /// True if the packet in question takes it; `None` without such a packet.
@@ -108,7 +108,7 @@ struct LayoutRow<'a> {
     label: usize,
     top: u32,
     height: u32,
-    /// Height of the arrow, and of the first line of text.
+    /// Vertical positions of the arrow and the first text line.
     arrow: u32,
     text: u32,
 }
@@ -129,7 +129,7 @@ impl<'a> LayoutRow<'a> {
     }
 }
 
-/// Rows of a part below each other, each laid out by `row` at its height.
+/// Stacked rows of a part, each laid out by `row` at its position.
 fn section<'a>(
     panel: &'a Panel,
     top: u32,
@@ -147,7 +147,7 @@ fn section<'a>(
     Section { panel, rows, omitted: Vec::new(), top, bottom: (y + 6).max(top + 44) }
 }
 
-/// Rows around that of a packet, with the deciding rule. Preceding rows, which the packet does not match, are kept first.
+/// Rows around a packet's row, with the deciding rule. Preceding rows, which the packet does not match, are preferred.
 fn path_section<'a>(path: &PacketPath, panel: &'a Panel, top: u32) -> Section<'a> {
     let ((number, at), count) = (path.at, panel.flows.len());
     let rule: Vec<String> = path.rule.iter().flat_map(|rule| SMALL.lines(rule, TEXT.1 - WORD)).collect();
@@ -265,7 +265,7 @@ fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
     }
     let quiet = *lit == Some(false);
     let (kind, ports) = flow.end();
-    // The word is at the arrow of its colour, which may lead from the application to the proxy. Uncaptured traffic is the quietest.
+    // The word is beside the arrow of its colour, which may run from application to proxy. Uncaptured traffic is the quietest.
     let is_sent = !matches!(part, TrafficPart::Inbound | TrafficPart::Within);
     let (x, y, font) = if ports.is_some() && is_sent && flow.from != FlowEndpoint::Proxy {
         (right(PROXY) + 2, arrow - 8, Font { bold: true, ..SMALL })

@@ -102,7 +102,7 @@ impl Picture {
 pub(super) const UNKNOWN_PROXY: ProxyProgram =
     ProxyProgram { name: "proxy", resolver: None, tunnel: None, ports: &[] };
 
-/// Arrow for display only: no packets are matched with it.
+/// Arrow for display only: no packets match it.
 fn plain_flow(part: TrafficPart, verdict: Verdict, label: &str) -> PictureFlow {
     let (from, to) = part.ends();
     PictureFlow { rows: Vec::new(), from, to, verdict, label: Label::plain(label), option: None }
@@ -147,7 +147,7 @@ pub struct PictureFlow {
 }
 
 impl PictureFlow {
-    /// True if the arrow covers the packet, unless an earlier arrow does.
+    /// True if the arrow covers the packet; earlier arrows have precedence.
     pub fn fits(&self, packet: &Packet) -> bool {
         self.rows.iter().any(|row| row.fits(packet))
     }
@@ -217,7 +217,7 @@ pub struct Panel {
     pub part: TrafficPart,
     /// Arrows; a packet has the verdict of the first that fits.
     pub flows: Vec<PictureFlow>,
-    /// Packets without an arrow: no usual sender has them.
+    /// Packets without an arrow: no usual process sends them.
     pub(crate) unusual: Vec<PacketSet>,
     /// One packet of each kind that the rules distinguish.
     pub examples: Vec<Packet>,

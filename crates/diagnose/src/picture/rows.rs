@@ -9,7 +9,7 @@ use rules::simulate::Verdict;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// All traffic, in rows: the first with a packet has its verdict.
+/// All traffic, in rows: a packet's first row has its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrafficReport {
@@ -27,7 +27,7 @@ pub struct TrafficReport {
 pub struct TrafficRowReport {
     /// `inbound`, `machines` (from virtual machines), `outbound` or `within` (usual calls within the pod).
     pub part: Cow<'static, str>,
-    /// The packets in words; of many items of a list, the first.
+    /// The packets in words, with only the first items of long lists.
     pub text: String,
     pub verdict: VerdictKind,
     /// The recipient of the packets: the proxy's program, `application`, `network` or `virtual machine`.
@@ -38,7 +38,7 @@ pub struct TrafficRowReport {
     pub last_port: Option<u16>,
     /// The option that decides; null if none does.
     pub option: Option<String>,
-    /// The name of the rules that decide, as in comments and log lines; null unless one kind of a mesh's rules decides.
+    /// The name of the deciding rules, as in comments and log lines; null unless a single kind of mesh rule decides.
     pub rule: Option<Cow<'static, str>>,
     /// The kinds of packets in it, as data.
     pub kinds: Vec<Packets>,
@@ -46,7 +46,7 @@ pub struct TrafficRowReport {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct DrawnRow {
-    /// Number of its part, and its own number there.
+    /// Indices of the part and the row in it.
     pub at: (usize, usize),
     pub part: &'static str,
     pub packets: String,

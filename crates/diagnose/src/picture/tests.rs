@@ -136,7 +136,7 @@ fn no_other_packet_takes_the_arrow_of_the_packet_in_question() {
 
 const OTHERS: &[Mesh] = &[Mesh::Linkerd, Mesh::Kuma, Mesh::Ambient];
 
-/// Compares the packet's arrow with its walk; each arrow's own example takes it.
+/// Compares each packet's arrow with its walk, and each arrow with its example.
 fn tells_the_truth(capture: &Capture, packets: &[Packet]) -> Result<(), TestCaseError> {
     let pod = PodContext::new([parsed("10.1.0.9"), parsed("fd00:1::9")], Some(&**capture));
     let picture = of(capture, &Dialect::default(), &pod);

@@ -128,7 +128,7 @@ impl Known {
         if is_proxys && part == TrafficPart::Inbound { FlowEndpoint::Proxy } else { part.ends().1 }
     }
 
-    /// Protocol of such a port, if the mesh names it.
+    /// Protocol of the row's port, if the mesh names it.
     fn service(&self, row: &TrafficRow) -> Option<&'static str> {
         match row.end.verdict {
             Verdict::Pass => self.program.tunnel.filter(|_| self.is_tunnel(row)),
@@ -365,7 +365,7 @@ impl Label {
 
     fn whole(&self) -> Option<String> {
         let Self { before, nouns, items, after, .. } = self;
-        // A range of ports or users is plural; interface names may contain dashes, too.
+        // A range of ports or users is plural; interface names may also contain dashes.
         let is_range =
             |item: &str| item.contains('-') && item.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         let single = items.len() == 1 && !is_range(&items[0]);

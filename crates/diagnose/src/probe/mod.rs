@@ -1,8 +1,8 @@
-//! Test connections of a pod, and their verdicts by a configuration. No connection is made here.
+//! Test connections of a pod, and their verdicts under a configuration. No connection is made here.
 //!
-//! The list has a call for each region of outbound packets that the rules distinguish. Its expectation is the verdict of the
-//! walk of its first packet. Destinations do no harm if the call is not captured: the pod itself, addresses for
-//! documentation, which no host has (RFC 5737, RFC 3849), and a network only if just that decides about capture.
+//! The list has a call for each region of outbound packets that the rules distinguish. A call's expected verdict comes from its
+//! first packet's walk. Destinations are harmless if the call is not captured: the pod itself, addresses for documentation,
+//! which no host has (RFC 5737, RFC 3849), and a network only if a region has no other destination.
 
 #[cfg(test)]
 mod tests;
@@ -89,7 +89,7 @@ pub fn calls(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> 
     config.families().flat_map(of).collect()
 }
 
-/// Test calls by live rules, of the captured families. Of the configuration, only the proxy's user is known.
+/// Test calls for the families that live rules capture. Of the configuration, only the proxy's user is known.
 pub fn calls_by_rules(rule_views: &[RuleView], facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |rule_view: &RuleView| {
         let calls = CallList::new(rule_view, live_proxy([&rule_view.view]), facts).all();
@@ -99,7 +99,7 @@ pub fn calls_by_rules(rule_views: &[RuleView], facts: &ProbeContext<'_>) -> Vec<
 }
 
 /// Calls that prove capture without a packet that could leave the pod: for each family, the proxy calls the application or,
-/// if that is not captured, the pod's own address. A family without a captured one of these has no proof.
+/// if that is not captured, the pod's own address. A family in which neither is captured has no proof.
 pub fn proofs(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |family| {
         let rule_view = RuleView::of_config(config, family, &facts.pod);
@@ -133,7 +133,7 @@ fn packet(
     }
 }
 
-/// Limit of the rules that all packets of a family meet.
+/// Maximum number of rules that a family's packets meet.
 const MAX_WORK: usize = 1_000_000;
 
 /// Maximum number of calls that rules of one origin decide alike.
@@ -147,7 +147,7 @@ struct CallList<'a> {
     application: (Uid, Gid),
 }
 
-/// Properties by which calls have the same result, so that a few of them are enough.
+/// Properties that give calls the same result, so a few calls are enough.
 type AlikeCalls = (Protocol, Verdict, Option<Origin>);
 
 impl<'a> CallList<'a> {
@@ -197,7 +197,7 @@ impl<'a> CallList<'a> {
         [outside, within.with(Field::Protocol, &tcp)]
     }
 
-    /// Calls of each caller that match different rules, for the packets of a set; of many with one origin, some.
+    /// Calls of a set that match different rules, per caller; of many with one origin, a sample.
     fn calls(&self, set: PacketSet, is_within: bool) -> Vec<Call> {
         let RuleView { view, routing, .. } = self.rule_view;
         let mut by_rules: BTreeMap<(Vec<At>, Caller, u8), (AlikeCalls, Call)> = BTreeMap::new();
@@ -272,7 +272,7 @@ impl<'a> CallList<'a> {
         })
     }
 
-    /// User and group of a caller: the application's, except for the one that rules name.
+    /// User and group of a caller: the application's, unless the caller sets one.
     fn owner(&self, caller: Caller) -> (Uid, Gid) {
         let (uid, gid) = self.application;
         match caller {
@@ -283,7 +283,7 @@ impl<'a> CallList<'a> {
         }
     }
 
-    /// Address without a host, else one of the pod's own or of loopback, else the first address of a network, which by
+    /// Address without a host, else one of the pod's own or loopback addresses, else a network's first address, which by
     /// convention no host has unless it is the only one. `None` if that can't be called.
     fn destination(&self, set: &PacketSet) -> Option<IpAddr> {
         let values = set.values(Field::Destination(set.family))?;
@@ -330,7 +330,7 @@ fn some_of<T>(items: &[T]) -> impl Iterator<Item = &T> {
 
 /// Smallest unnamed number from 1000; without one, a smaller number; without any, 1000.
 fn unnamed_user(named: &Intervals) -> Uid {
-    // The first user of applications, by the convention of Linux distributions.
+    // The first regular user, by the convention of Linux distributions.
     const FIRST: u32 = 1000;
     let candidates = named.ranges().iter().map(|range| range.last + 1).chain([0, FIRST.into()]);
     let free = candidates.filter(|id| !named.meets(&Intervals::one(*id)));

@@ -1,4 +1,4 @@
-//! Counters of rules, grouped by meaning.
+//! Rule counters, grouped by meaning.
 
 use crate::packets::first_of;
 use mesh::reason::{Meaning, Phrase};
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hit {
-    /// The mesh of the rules, a value of `--mesh`.
+    /// The mesh of the rules, as a `--mesh` value.
     pub mesh: Cow<'static, str>,
     /// The name of the rules, as in comments and log lines.
     #[serde(rename = "rule")]
@@ -25,7 +25,7 @@ pub struct Hit {
     pub bytes: u64,
     /// Packets per second, with `--watch`.
     pub per_second: Option<f64>,
-    /// The single rules.
+    /// The individual rules.
     pub rules: Vec<Counted>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
                 (&*group.reason, &group.text, &group.option) == (reason.name(), &text, &option)
             };
             let at = groups.iter_mut().find(same);
-            // Views of both families contain a rule for both.
+            // Both families' views contain a rule for both.
             let is_shared = |group: &Hit| {
                 let place = |rule: &Counted| (rule.table.clone(), rule.chain.clone(), rule.rule);
                 rule.table.starts_with("inet ")

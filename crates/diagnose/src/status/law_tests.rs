@@ -45,7 +45,7 @@ fn compare(capture: &Capture, family: Family) -> usize {
                 intended.get(place)
             );
         }
-        // Without a jump to a chain of a mesh in the table, an interface's rule without a comment may be another program's.
+        // Without a jump to a mesh's chain in the table, an interface rule without a comment may be another program's.
         let mangle = text.split("* mangle").nth(1).and_then(|rest| rest.split("COMMIT").next()).unwrap_or("");
         let is_anybodys = |place: &Place, reason: Option<RuleReason>| {
             place.0 == "mangle"

@@ -16,7 +16,7 @@ use std::{borrow::Cow, net::IpAddr};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Listening {
-    /// The meshes of the rules, values of `--mesh`.
+    /// The meshes of the rules, as `--mesh` values.
     pub meshes: Vec<Cow<'static, str>>,
     pub port: u16,
     /// `tcp` or `udp`.
@@ -30,7 +30,7 @@ pub struct Listening {
     pub by: Vec<Process>,
     /// The meaning, as text for people.
     pub text: String,
-    /// The code of its finding; null without one, or if unknown.
+    /// The code of its finding; null if none or unknown.
     pub code: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub struct Process {
     pub pid: Option<u32>,
     #[serde(rename = "process")]
     pub name: Option<String>,
-    /// True if the socket accepts packets of TPROXY; null if unknown.
+    /// True if the socket accepts TPROXY packets; null if unknown.
     pub transparent: Option<bool>,
 }
 
@@ -55,7 +55,7 @@ struct Sent {
     is_redirected: bool,
 }
 
-/// Programs that run as the proxy's user by design, their names truncated as by the kernel (`TASK_COMM_LEN`).
+/// Programs that run as the proxy's user by design, with names truncated like the kernel's (`TASK_COMM_LEN`).
 const PROXIES: [&str; 5] = ["envoy", "pilot-agent", "linkerd2-proxy", "kuma-dp", "coredns"];
 
 const MAX_PROCESSES: usize = 3;
@@ -170,8 +170,8 @@ fn listening_at(
     }
 }
 
-/// Destination of captured packets: by REDIRECT, loopback for packets of local processes, and the interface's own address for
-/// inbound packets; a wildcard socket receives both. TPROXY keeps the address, which a wildcard socket receives.
+/// Destination of captured packets. REDIRECT sets loopback for packets of local processes, and the interface's own address for
+/// inbound packets; TPROXY keeps the address. A wildcard socket receives them all.
 fn redirected(seen: &Observation<'_>, sent: &Sent, family: Family) -> IpAddr {
     let comes_in = sent.purposes.contains("inbound");
     let reachable = PodContext::new(seen.addresses.iter().copied(), None).addresses;

@@ -1,4 +1,4 @@
-//! Captured and excluded traffic of a network namespace, derived only from its live rules, of sidecar-init or of upstream, in
+//! Captured and excluded traffic of a network namespace, derived only from its live rules, of sidecar-init or upstream, in
 //! iptables or in nf_tables. Packets that a mesh's rules alone capture are walked through all rules, which reveals rules of
 //! other programs that decide first.
 
@@ -29,24 +29,24 @@ use rules::{ByFamily, Family};
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeSet, net::IpAddr};
 
-/// The report, in its order.
+/// The report, in printed order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CaptureStatus {
-    /// True if any traffic is captured; null if a part of the rules cannot be read and no other captures.
+    /// True if any traffic is captured; null if part of the rules cannot be read and no other part captures.
     pub capturing: Option<bool>,
     /// The summary in a sentence.
     pub summary: String,
     /// The captured directions: `outbound`, `inbound`, `dns`.
     pub directions: Vec<Cow<'static, str>>,
-    /// The meshes that capture traffic, values of `--mesh`.
+    /// The meshes that capture traffic, as `--mesh` values.
     pub meshes: Vec<Cow<'static, str>>,
     /// The families with captured traffic.
     pub families: Vec<Cow<'static, str>>,
     pub held_by: Vec<InstalledRules>,
     /// The first record in `held_by`.
     pub made: Option<Record>,
-    /// All traffic, in rows: the first with a packet has its verdict. Empty if no rule has an effect.
+    /// All traffic, in rows: a packet's first row has its verdict. Empty if no rule has an effect.
     pub rows: Vec<TrafficRowReport>,
     pub listeners: Vec<Listening>,
     pub hits: Vec<Hit>,
@@ -178,7 +178,7 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], direct
     }
 }
 
-/// Addresses whose traffic is not captured, while that of the other family is.
+/// Addresses whose traffic is not captured although the other family's is.
 fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
     let reachable = PodContext::new(seen.addresses.iter().copied(), None).addresses;
     let missing =
@@ -211,10 +211,10 @@ fn drift(record: &Record) -> Option<Finding> {
     record.changed_since.then(|| {
         let Record { program_version, command, at, .. } = record;
         let text = format!(
-            "the table was changed since {command} (sidecar-init {program_version}) wrote it at {at}"
+            "the table has changed since {command} (sidecar-init {program_version}) wrote it at {at}"
         );
         let remedy =
-            "sidecar-init diff with the pod's flags shows the differences, sidecar-init apply reverts them";
+            "sidecar-init diff with the pod's flags shows the differences; sidecar-init apply reverts them";
         Finding::warning(Code::Changed, "", text, remedy)
     })
 }

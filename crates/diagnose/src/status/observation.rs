@@ -8,7 +8,7 @@ use std::{borrow::Cow, net::IpAddr};
 
 #[derive(Debug)]
 pub struct Observation<'a> {
-    /// All rules that a packet meets, with their counters and the routing beside them.
+    /// All rules that packets meet, with counters and routing.
     pub rules: &'a ByFamily<RuleView>,
     pub addresses: &'a [IpAddr],
     /// `None` if listeners are not visible.
@@ -24,7 +24,7 @@ pub struct Observation<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstalledRules {
-    /// The mesh, a value of `--mesh`.
+    /// The mesh, as a `--mesh` value.
     pub mesh: Cow<'static, str>,
     pub backend: String,
     pub families: Vec<Cow<'static, str>>,
@@ -42,7 +42,7 @@ pub struct InstalledRules {
 pub struct Record {
     pub program_version: String,
     pub command: String,
-    /// The time, in the format of RFC 3339.
+    /// The time, in RFC 3339 format.
     #[serde(rename = "time")]
     pub at: String,
     /// The capture settings; null if they did not fit.
@@ -57,7 +57,7 @@ pub struct Record {
 pub struct Socket {
     pub protocol: Protocol,
     pub port: u16,
-    /// Addresses of the namespace by which it is reached.
+    /// The namespace's addresses at which it listens.
     pub hears: Vec<IpAddr>,
     /// True if it is bound to an interface, and receives no packets from others.
     pub is_bound: bool,

@@ -1,4 +1,4 @@
-//! Packets that the mesh's rules alone would capture, and their end by all rules; and chains and marks without effect.
+//! Packets that the mesh's rules alone would capture, and their end under all rules; and chains and marks without effect.
 
 use super::observation::Observation;
 use crate::explain::{EndpointNames, PodContext, RuleView, VerdictKind, explain, tproxy_mark};
@@ -11,17 +11,17 @@ use rules::{ByFamily, Family};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::{cmp::Reverse, net::IpAddr};
 
-/// Limit of the rules that packets of a family meet: less than a tenth of a second.
+/// Maximum number of rules that a family's packets meet: less than a tenth of a second.
 const MAX_WORK: usize = 500_000;
 
 const SEE_LIVE: &str = "sidecar-init explain --live shows all rules that it meets";
 
-/// Packet that only the mesh's rules capture, with another end by all rules.
+/// Packet that the mesh's rules alone capture, with another end under all rules.
 struct Overruled {
     /// True if the end is known, and the number of usual parts.
     rank: (bool, usize),
     packet: Packet,
-    /// End by only the mesh's rules, and by all rules.
+    /// Ends under the mesh's rules and under all rules.
     ends: [Ending; 2],
 }
 
@@ -37,7 +37,7 @@ pub(super) fn findings(seen: &Observation<'_>, of_mesh: &ByFamily<Vec<Recognized
     found
 }
 
-/// Most usual packet of each overruled rule of the mesh; one per overruling rule.
+/// Most usual packet of each overruled mesh rule; one per overruling rule.
 fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Finding> {
     let RuleView { view, routing, .. } = seen.rules.get(family);
     let own = seen.addresses.iter().copied().filter(|own| Family::of(*own) == family);
@@ -89,7 +89,7 @@ fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Findin
     found
 }
 
-/// True if some TCP from or to this address of the pod is not captured; `None` if only unknown rules let it pass.
+/// True if some TCP from or to this address of the pod is not captured; `None` if unknown rules may decide.
 pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
     let RuleView { view, routing, .. } = seen.rules.get(Family::of(address));
     let packets = PodPackets::of(&[view], &PodContext::new([address], None), true);
@@ -99,7 +99,7 @@ pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
     (passes || atlas.is_complete() && !has(Verdict::Unknown)).then_some(passes)
 }
 
-/// Chains of iptables without a jump to them, as after a killed run or a removal of jumps.
+/// iptables chains without a jump to them, as after a killed run or removed jumps.
 fn unreached(family: Family, alone: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let matters = |recognized: &&RecognizedRule<'_>| match recognized.role {
         Role::Outbound => true,

@@ -56,7 +56,7 @@ fn installed_meshes_are_named_for_a_mesh_without_rules() {
     assert_eq!(summary(View::empty(Family::V4)), "nothing is captured for linkerd");
 }
 
-/// Each claim that a foreign rule before the mesh's contradicts is shown with a packet.
+/// A claim that an earlier foreign rule contradicts is shown with a packet.
 #[test]
 fn foreign_rules_that_come_first_are_shown_with_a_packet() {
     let flags = [

@@ -12,7 +12,7 @@ const WORD: usize = 10;
 const LEAST: usize = 24;
 
 impl CaptureStatus {
-    /// Text in `width` columns: `all` of it, or captured traffic, findings and counters above zero.
+    /// Text in `width` columns: everything if `all`, else captured traffic, findings and counters above zero.
     pub fn text(&self, width: usize, all: bool) -> String {
         let mut page = Page { out: String::new(), width };
         let style = if self.capturing == Some(true) { Style::Captured } else { Style::Passing };
@@ -83,7 +83,7 @@ impl Page {
         };
         let indent = counts("", None).chars().count() + 4;
         let mut quiet = 0;
-        // The highest counters are the most relevant. The sort is stable: equal ones keep the order of the rules.
+        // The highest counters are the most relevant. The sort is stable: equal counters keep the rules' order.
         let mut hits: Vec<&Hit> = hits.iter().collect();
         hits.sort_by_key(|hit| Reverse(hit.packets));
         for hit in hits {

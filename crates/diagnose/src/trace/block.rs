@@ -1,4 +1,4 @@
-//! Packet with the rules that it has met, as text and as JSON; and the filter of packets to show.
+//! Packet with the rules that it has met, as text and as JSON; and the filter for packets to show.
 
 use crate::explain::{PacketEnd, VerdictKind};
 use crate::{Style, TextLine, painted};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::{borrow::Cow, str::FromStr, time::SystemTime};
 
-/// A packet, the rules whose conditions it fulfilled, and its end.
+/// A packet, the rules that it matched, and its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Block {
@@ -35,7 +35,7 @@ pub struct Block {
     pub uid: Option<u32>,
     /// The sender's group.
     pub gid: Option<u32>,
-    /// The sender's user, as numbered for the caller of trace, if rules have other numbers (`hostUsers: false`).
+    /// The sender's user, as trace's caller sees it, if rules use other numbers (`hostUsers: false`).
     pub uid_here: Option<u32>,
     /// The sender's group, likewise.
     pub gid_here: Option<u32>,
@@ -52,15 +52,15 @@ pub struct MetRule {
     /// The table; absent if the rule reports only its name.
     pub table: Option<String>,
     pub chain: Option<String>,
-    /// Its number in the chain, from 1; absent if only the rule's name is known, or if the rule is new.
+    /// Its number in the chain, from 1; absent if only the rule's name is known or the rule is new.
     #[serde(rename = "position")]
     pub rule: Option<usize>,
-    /// The text of the rule.
+    /// The rule's text.
     pub text: Option<String>,
-    /// The name, if it is one of our rules and has one.
+    /// The name, if the rule is ours and has one.
     #[serde(rename = "rule")]
     pub name: Option<String>,
-    /// The options that make rules of this name; empty for unconditional and foreign rules.
+    /// The options that create rules of this name; empty for unconditional and foreign rules.
     pub options: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ impl Block {
             (Some(protocol), (Some(source), Some(destination))) => {
                 line.plain(" ").styled(Style::Strong, format!("{protocol} {source} -> {destination}"))
             }
-            _ => line.plain(" no IP packet"),
+            _ => line.plain(" non-IP packet"),
         };
         let mut more = String::new();
         for (word, interface) in [("in", &self.in_interface), ("out", &self.out_interface)] {
@@ -117,7 +117,7 @@ impl MetRule {
         let name = self.name.as_ref().map(|name| format!("{name}{options}"));
         let line = TextLine::hanging(HANG + 4);
         let Some(text) = &self.text else { return line.plain(format!("    {}", name.unwrap_or_default())) };
-        // In nf_tables, the name is the comment, too.
+        // In nf_tables, the comment repeats the name.
         let comment = text.rfind(" comment \"").filter(|_| name.is_some());
         let text = &text[..comment.unwrap_or(text.len())];
         let number = self.rule.map(|number| number.to_string()).unwrap_or_default();
@@ -138,7 +138,7 @@ pub fn utc(time: SystemTime) -> String {
     humantime::format_rfc3339_micros(time.max(SystemTime::UNIX_EPOCH)).to_string()
 }
 
-/// Filter of packets; an empty one accepts all.
+/// Packet filter; an empty filter accepts all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub mesh: Option<Mesh>,

@@ -1,4 +1,4 @@
-//! Traces of packets: reports of the kernel, per packet, as text and as JSON.
+//! Packet traces: the kernel's reports, per packet, as text and as JSON.
 
 mod block;
 mod outcome;
@@ -10,7 +10,7 @@ pub use walks::{Groups, TraceChains, Walk, Walks};
 
 use mesh::RuleReason;
 
-/// Options that make rules of this name; none for unconditional rules and foreign names.
+/// Options that create rules of this name; none for unconditional rules and foreign names.
 fn options(rule: &str) -> Vec<String> {
     let settings = RuleReason::named(rule).map(RuleReason::settings).unwrap_or_default();
     settings.iter().map(|setting| setting.row().option()).collect()

@@ -1,5 +1,5 @@
 //! Outcome of a packet. The kernel's reports decide. If the simulated walk agrees with them, it provides the reason, since it
-//! knows the failed conditions; else the reason comes from the reported rules.
+//! includes the failed conditions; else the reason comes from the reported rules.
 
 use super::block::{Block, MetRule};
 use super::{hook, options, walks::Walk};
@@ -17,12 +17,12 @@ use std::{net::SocketAddr, time::SystemTime};
 pub trait Rules {
     fn view(&self, family: Family) -> &View;
     fn routing(&self, family: Family) -> Routing;
-    /// Chain of a table, by the table's own family (`NFPROTO_*`).
+    /// Index of a chain, by its table's own family (`NFPROTO_*`).
     fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize>;
     fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At>;
 }
 
-/// Report of a walk; as an error, the known part if the packet met a rule added since the reading.
+/// Report of a walk; as an error, the known part, if the packet met a rule added since the reading.
 pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Block>> {
     let &Walk { mark, uid, gid, .. } = walked;
     let first = block(walked.first.as_ref().unwrap_or(&PacketSnapshot::default()));
@@ -117,7 +117,7 @@ pub fn reports_anything(view: &View) -> bool {
     view.chains().iter().flat_map(|chain| &chain.rules).any(|rule| reports_as(rule).is_some())
 }
 
-/// Name under which a rule reports to the group of `trace`.
+/// Name under which a rule reports to `trace`'s group.
 fn reports_as(rule: &ViewRule) -> Option<String> {
     let group = mesh::istio::defaults::LOG_GROUP;
     let of_action = match &rule.action {

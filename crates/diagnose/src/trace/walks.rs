@@ -1,6 +1,6 @@
 //! Walks of single packets, assembled from traced steps; and reports of NFLOG rules, per packet. Chains of the trace, `first`
-//! and `last`, mark the beginning and the end of a walk. A packet to the machine itself is inbound after it is outbound; both
-//! are one walk.
+//! and `last`, mark the beginning and the end of a walk. A packet to the machine itself is first outbound, then inbound, in
+//! one walk.
 
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind};
 use rules::simulate::LOOPBACK;
@@ -37,9 +37,9 @@ pub struct Walk {
     pub events: Vec<TraceEvent>,
     /// Last of the trace's own chains that it reached.
     pub ended_in: Option<String>,
-    /// True after it was sent, until it is received over loopback.
+    /// True from sending until receipt over loopback.
     waits: bool,
-    /// True if it has met only the first chain yet, outbound or inbound.
+    /// True while it has met only the first chain, outbound or inbound.
     is_fresh: bool,
     pub is_incomplete: bool,
 }
@@ -49,7 +49,7 @@ pub struct Walks {
     open: Vec<Walk>,
     /// Users and groups of packets whose walk has not begun.
     owners: BTreeMap<FlowKey, (SystemTime, Option<u32>, Option<u32>)>,
-    /// True if the kernel has dropped steps after those in the queue.
+    /// True if the kernel has dropped steps after the queued steps.
     has_lost: bool,
 }
 
@@ -67,7 +67,7 @@ impl Walks {
         self.open.iter_mut().for_each(|walk| walk.is_incomplete = true);
     }
 
-    /// The queue is empty: the kernel drops no further steps until new ones have come (`netlink_rcv_wake`).
+    /// The queue is empty: the kernel drops no further steps until new ones arrive (`netlink_rcv_wake`).
     pub fn catch_up(&mut self) {
         self.has_lost = false;
     }
@@ -220,7 +220,7 @@ struct Group {
 impl Groups {
     /// Takes a report; returns the reports of the oldest packet if there are too many.
     pub fn take(&mut self, report: NflogMessage, now: SystemTime) -> Option<Vec<NflogMessage>> {
-        // The first bytes contain an identification per packet (IPv4), or the position of its data in the stream (TCP).
+        // The first bytes contain an ID per packet (IPv4), or the position of its data in the stream (TCP).
         let same = |group: &&mut Group| {
             let first = &group.reports[0];
             (first.hook, &first.packet, first.uid) == (report.hook, &report.packet, report.uid)

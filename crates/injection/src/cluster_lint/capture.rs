@@ -1,4 +1,4 @@
-//! The capture of a pod and its findings. Most pods of a cluster have the same settings, so each distinct capture is linted once.
+//! Pods' captures and findings. Most pods in a cluster have the same settings, so each distinct capture is linted once.
 
 use super::{findings::FindingGroups, injected::Membership, inventory::DescribedPod};
 use diagnose::explain::{PodContext, RuleView};
@@ -55,7 +55,7 @@ impl Captures {
         let of_mesh = reading.settings.raw.mesh();
         let is_captured = membership.has(of_mesh) || (!membership.is_known && !annotated.is_empty());
         for remark in &reading.warnings {
-            // Webhooks decide about a pod without any capture.
+            // Capture warnings matter only for captured pods.
             let is_about_capture = remark.level == Level::Warning && !is_never && is_captured;
             let is_of_form =
                 [Code::UnknownAnnotation, Code::Misplaced, Code::DroppedField].contains(&remark.code);
@@ -158,10 +158,10 @@ impl PodCapture {
             })
         };
         if let Some((setting, _)) = inbound(false).find(|(_, ports)| ports.contains(port)) {
-            return (named(setting), "excludes it");
+            return (named(setting), "excludes the port");
         }
         if let Some((setting, _)) = inbound(true).next() {
-            return (named(setting), "does not include it");
+            return (named(setting), "does not include the port");
         }
         (String::new(), "no inbound port is captured")
     }

@@ -1,4 +1,4 @@
-//! Findings grouped by their text, each with its objects, worst first; as text for people, and as SARIF 2.1.0.
+//! Groups findings by text, worst first, and prints them for people or as SARIF 2.1.0.
 
 use super::inventory::{DescribedPod, Inventory, ObjectName, name_in};
 use crate::webhook::Unjudged;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const VERSION: u32 = 1;
 
-/// The findings about the objects of a cluster.
+/// Findings about a cluster's objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterLintReport {
@@ -45,21 +45,21 @@ pub struct ClusterItem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ItemObject {
-    /// Its kind, namespace and name.
+    /// Kind, namespace and name.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub object: ObjectName,
-    /// The number of its affected pods.
+    /// The number of affected pods.
     pub pod_count: usize,
-    /// The file that holds it; null for an object of a cluster.
+    /// The object's file; null for a cluster's object.
     pub file: Option<String>,
-    /// Its first line in the file; null for an object of a cluster.
+    /// The first line in the file; null for a cluster's object.
     pub line: Option<usize>,
     #[serde(skip)]
     place: Option<ObjectPlace>,
 }
 
 impl ClusterLintReport {
-    /// Keeps failures, warnings and, with `notes`, notes, except of codes in `allowed`.
+    /// Removes findings with `allowed` codes and, without `notes`, the notes.
     pub fn select(&mut self, notes: bool, allowed: &[Code]) {
         self.findings.retain(|one| {
             let is_shown = notes || one.finding.level <= Level::Warning;
@@ -107,7 +107,7 @@ impl FindingGroups {
         let objects = self.groups.entry(finding).or_default();
         let (pods, known) = objects.entry(name.clone()).or_default();
         *pods += usize::from(is_pod);
-        // A workload is changed at its template, if the input has one.
+        // A workload is changed in its template, if the input has one.
         if known.is_none() || !is_pod {
             *known = place.cloned().or(known.take());
         }
@@ -181,7 +181,7 @@ fn objects(item: &ClusterItem) -> TextLine {
     line.styled(Style::Strong, object.to_string()).plain(more + &pods)
 }
 
-/// SARIF log with a result for each object, at its line in its file; objects of a cluster have a name as their location.
+/// Returns a SARIF log with a result for each object, located by file and line, or by name in a cluster.
 pub fn sarif(found: &ClusterLintReport, version: &str) -> String {
     let mut seen = BTreeMap::new();
     let each = found.findings.iter();

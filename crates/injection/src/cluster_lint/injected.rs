@@ -1,4 +1,4 @@
-//! Membership of pods in meshes; findings on pods that lack their sidecar or have two meshes.
+//! Pods' membership in meshes; findings on pods without their sidecar or in two meshes.
 
 use super::findings::FindingGroups;
 use super::inventory::{DescribedPod, Inventory};
@@ -10,9 +10,9 @@ use rules::finding::{Code, Finding};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Membership {
-    /// Evidence for each mesh that has the pod or will get it.
+    /// Evidence for each mesh that includes or will include the pod.
     pub(super) signs: Vec<MeshSign>,
-    /// All injectors that can be called for the pod are known.
+    /// True if all possible injectors of the pod are known.
     pub(super) is_known: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn judge(
         is_known: known.is_some(),
     };
     if !pod.is_namespace_known && injectors.is_some() && !inventory.is_whole {
-        let why = "injection of pods in {}: the input lacks the labels of the namespace";
+        let why = "injection of pods in {}: the input lacks namespace labels";
         groups.not_judged(Unjudged(why), &namespace.name);
     }
     let is_mirror = pod.read.pod.annotations.contains_key(MIRROR);
@@ -117,7 +117,7 @@ fn unserved(wish: &InjectionWish, admission: Option<&PodAdmission<'_>>) -> (Stri
     let name = &webhook.name;
     let text =
         format!("{whose} requests injection, but no webhook selects the pod; webhook {name}: {missed}");
-    (text, "correct the labels that the webhook requires")
+    (text, "set the labels that the webhook requires")
 }
 
 fn not_injected(webhook: &str) -> Finding {

@@ -1,4 +1,4 @@
-//! The injectors of a cluster, by their webhooks and ConfigMaps, and findings on the webhooks.
+//! A cluster's injectors, found through webhooks and ConfigMaps, and findings on the webhooks.
 
 use super::{findings::FindingGroups, inventory::Inventory};
 use crate::configuration::{Configuration, ConfigurationText, Texts};
@@ -9,7 +9,7 @@ use mesh::{Problems, pod::KubernetesObject};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Candidate namespaces and names of the ConfigMaps of the injectors behind these MutatingWebhookConfigurations.
+/// Possible namespaces and names of the injectors' ConfigMaps, from their MutatingWebhookConfigurations.
 pub fn config_maps<'a>(
     configurations: impl IntoIterator<Item = &'a KubernetesObject>,
 ) -> BTreeSet<(String, String)> {
@@ -56,7 +56,7 @@ fn judge_webhooks(configurations: &[&Value], inventory: &Inventory<'_>, groups: 
     }
 }
 
-/// Istio's defaults if its ConfigMaps are unknown.
+/// Falls back to Istio's defaults without ConfigMaps.
 fn configuration(
     identity: &InjectorIdentity,
     inventory: &Inventory<'_>,

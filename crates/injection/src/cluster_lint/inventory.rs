@@ -1,5 +1,5 @@
-//! The input by kind: a cluster's objects, with their place in a file, as pods and templates with their workloads, namespaces,
-//! Services, and webhooks.
+//! Sorts a cluster's objects, with their places in files, by kind: pods and templates with their workloads, namespaces, Services
+//! and webhooks.
 
 use crate::admission::{Namespace, Namespaces, ObjectLabels, Workload, controller_of};
 use mesh::pod::{ENFORCE, KubernetesObject, ManifestObject, Standard};
@@ -26,7 +26,7 @@ pub(super) struct DescribedPod<'a> {
     pub(super) is_namespace_known: bool,
     pub(super) labels: ObjectLabels,
     pub(super) is_pod: bool,
-    /// The containers have not ended for good.
+    /// False if the containers ended for good.
     pub(super) is_running: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Inventory<'a> {
         let is_pod = object.kind() == "Pod";
         let own = name_in(object, &namespace.name);
         let workload = if is_pod { of_pod(object, &own) } else { controller(object, &own) };
-        // An object of a Deployment or a CronJob has a copy of its template, or of an older one.
+        // Objects that a Deployment or CronJob owns copy its template, or an older one.
         let is_replaced = !is_pod && workload != own && workloads.contains(&workload);
         let is_idle = object.kind() == "ReplicaSet" && object.value["spec"]["replicas"] == 0;
         if is_replaced || is_idle {
@@ -99,7 +99,7 @@ impl<'a> Inventory<'a> {
     }
 }
 
-/// The workload of a pod. Dumps may lack the prefix of a generated name, which injectors require; so one is added.
+/// Returns a pod's workload. Dumps may lack `generateName`, which injectors require, so one is added.
 fn of_pod(object: &KubernetesObject, own: &ObjectName) -> ObjectName {
     let pod = serde_json::json!({ "metadata": {
         "name": own.name,
@@ -133,7 +133,7 @@ pub struct ClusterQuestion<'a> {
     /// Objects; lists are unpacked.
     pub objects: &'a [KubernetesObject],
     pub namespaces: Namespaces,
-    /// The objects include all Namespaces, Services and webhooks of a cluster: a missing one does not exist.
+    /// True if all Namespaces, Services and webhooks of a cluster are included: missing ones don't exist.
     pub is_whole: bool,
 }
 
@@ -144,7 +144,7 @@ pub struct ObjectName {
     pub name: String,
 }
 
-/// A kind of object that findings are based on, as `kubectl get` accepts it.
+/// A kind that findings need, in the form that `kubectl get` accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeededResource {
     /// Name with its group, such as `deployments.apps`.
@@ -152,7 +152,7 @@ pub struct NeededResource {
     pub is_namespaced: bool,
 }
 
-/// All kinds that findings are based on, besides ConfigMaps. Pods' names show the Deployment behind a ReplicaSet.
+/// All kinds that findings need, except ConfigMaps. Pods' names show a ReplicaSet's Deployment.
 pub const RESOURCES: &[NeededResource] = &[
     NeededResource { name: "namespaces", is_namespaced: false },
     NeededResource {
@@ -168,7 +168,7 @@ pub const RESOURCES: &[NeededResource] = &[
     NeededResource { name: "cronjobs.batch", is_namespaced: true },
 ];
 
-/// The objects of a file; `name` is the file's, for findings and problems. An error unless it is YAML or JSON with an object.
+/// Parses a file's objects; `name` is for findings and problems. Fails unless the file is YAML or JSON with an object.
 pub fn objects_of_file(name: &str, text: &str) -> Result<Vec<KubernetesObject>, Problems> {
     let found = KubernetesObject::all(name, text)?;
     let expected = "expected manifests, or output of kubectl get -o yaml";

@@ -1,6 +1,6 @@
-//! Lint of the pods of a whole cluster: missing sidecars, ports that no proxy captures, webhooks that can't work.
+//! Lints all pods of a cluster: missing sidecars, ports that no proxy captures, webhooks that can't work.
 //!
-//! The input is any set of objects. Subjects that they can't decide are reported beside the findings; nothing is guessed.
+//! The input is any set of objects. Checks that need more are reported beside the findings; nothing is guessed.
 //!
 //! ```text
 //! objects            inventory             pods and templates with their workloads, namespaces, Services

@@ -18,7 +18,7 @@ pub(super) fn judge(
         for probe in PROBES {
             let handler =
                 NETWORK_ACTIONS.iter().map(|name| &container[probe][name]).find(|one| !one.is_null());
-            // With a host, the kubelet calls that instead of the pod.
+            // The kubelet calls a given host instead of the pod.
             let handler = handler.filter(|one| one["host"].as_str().unwrap_or_default().is_empty());
             let port = handler.and_then(|one| port_number(&one["port"], None, [container]));
             if let Some(port) = port.filter(|port| is_uncaptured(*port, pod, capture)) {
@@ -44,7 +44,7 @@ pub(super) fn judge(
             }
         }
     }
-    // Several Services may lead to one port; the pod counts once.
+    // Even if several Services share a port, the pod counts once.
     for target in uncaptured {
         groups.about(of_service(target, capture), pod);
     }
@@ -56,7 +56,7 @@ impl PodCapture {
     }
 }
 
-/// True if a port bypasses the proxy. The proxy's own ports are excluded from its rules on purpose.
+/// True if a port bypasses the proxy. The rules exclude the proxy's own ports on purpose.
 fn is_uncaptured(port: u16, pod: &DescribedPod<'_>, capture: &PodCapture) -> bool {
     let declares = |container: &Value| {
         container["ports"].as_array().into_iter().flatten().any(|item| item["containerPort"] == port)
@@ -79,16 +79,15 @@ fn selects(service: &KubernetesObject, pod: &DescribedPod<'_>) -> bool {
 fn of_probe(probe: &str, container: &Value, port: u16, capture: &PodCapture) -> Finding {
     let (option, why) = capture.why_not(port);
     let name = container["name"].as_str().unwrap_or_default();
-    let text = format!("{why}: the {probe} of container {name} calls port {port} and bypasses the proxy");
+    let text = format!("{why}: {probe} of container {name} calls port {port} and bypasses the proxy");
     let remedy = "capture the port if the probe should take the same path as callers";
     Finding::note(Code::ProbeUncaptured, &option, text, remedy)
 }
 
 fn of_service(port: u16, capture: &PodCapture) -> Finding {
     let (option, why) = capture.why_not(port);
-    let text = format!(
-        "{why}: callers of a Service at port {port} bypass the proxy, its encryption and its policies"
-    );
+    let text =
+        format!("{why}: callers of a Service at port {port} bypass the proxy, its encryption and policies");
     let remedy = "capture the port, or remove it from the Service";
     Finding::warning(Code::ServicePortUncaptured, &option, text, remedy)
 }

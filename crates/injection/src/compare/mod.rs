@@ -1,4 +1,4 @@
-//! Changes that this injector would make to a cluster's injected pods: each is injected again and compared by meaning, without
+//! Changes that this injector would make to a cluster's injected pods. Each is injected again and compared by meaning, ignoring
 //! the API server's defaults, the order of fields and variables, and spellings of quantities and JSON strings.
 
 use crate::admission::{AdmissionContext, Namespaces};
@@ -48,7 +48,7 @@ pub fn compare(
         return compared(ComparisonVerdict::NotInjected);
     };
     let admission = AdmissionContext {
-        // The pod itself shows if its kubelet runs native sidecars.
+        // The pod shows whether its kubelet runs native sidecars.
         native_sidecars: status.has(PodSpecList::InitContainers, PROXY),
         variables: variables.to_vec(),
         workload: None,
@@ -131,7 +131,7 @@ fn walk(path: &str, runs: &Value, made: &Value, kind: SchemaKind, found: &mut Ve
     }
 }
 
-/// Compares lists by key. The order of containers counts, as they start in it; that of variables, ports and mounts does not.
+/// Compares lists by key. Order matters for containers, which start in it, but not for variables, ports and mounts.
 fn items(
     path: &str,
     runs: &[Value],
@@ -145,7 +145,7 @@ fn items(
         other => other.to_string(),
     };
     let own = |item: &Value| key_of(item, key).map(|key| key.to_string()).unwrap_or_default();
-    // Ports of one number may differ in their protocol: if several items have one key, only equal ones are the same item.
+    // Ports of different protocols may share a number: of items with the same key, only equal ones match.
     let mut repeated = BTreeSet::new();
     for items in [runs, made] {
         let mut seen = BTreeSet::new();
@@ -187,7 +187,7 @@ fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<PodD
     Some(PodDifference { path, runs: runs.cloned(), made: made.cloned() })
 }
 
-/// Compares quantities as amounts, paths of mounts in clean form, and strings of JSON as JSON.
+/// Compares quantities by amount, mount paths in clean form, and JSON strings as JSON.
 fn same(path: &str, runs: &Value, made: &Value) -> bool {
     if runs == made {
         return true;
@@ -223,8 +223,8 @@ static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
     defaults.unwrap_or_else(|problems| panic!("{problems}")).remove(0)
 });
 
-/// A pod with the API server's defaults (`pkg/apis/core/v1/defaults.go` of Kubernetes) for fields that injectors write, and without
-/// the API server's additions to every container.
+/// Adds the API server's defaults (Kubernetes' `pkg/apis/core/v1/defaults.go`) for fields that injectors write, and removes its
+/// additions to every container.
 fn filled(pod: &Value) -> Value {
     let mut spec = Value::Object(pod["spec"].as_object().cloned().unwrap_or_default());
     fill(&mut spec, &DEFAULTS);

@@ -1,4 +1,4 @@
-//! The `config` of Istio's ConfigMap: rules and templates of the injection.
+//! The `config` of Istio's ConfigMap: injection rules and templates.
 
 use super::selector;
 use crate::decision::{InjectionPolicy, LabelSelector};
@@ -44,19 +44,19 @@ impl Configuration {
         if given["template"].is_string() && templates.is_none_or(serde_json::Map::is_empty) {
             self.warnings.push(format!(
                 "{name}: templates are empty; template is an injection template of a release before Istio 1.10 and has no effect, \
-                 so that the built-in templates replace it"
+                 so the built-in templates replace it"
             ));
         }
         let mut problems = fields.finish();
         for (key, written) in templates.into_iter().flatten() {
             let template = InjectionTemplate::read(&format!("{name}: templates.{key}"), written);
             let template = template.or_else(|found| {
-                // Nearly every pod gets a default template; another one refuses only the pods that select it.
+                // A default template affects nearly every pod; any other refuses only pods that select it.
                 if !written.is_string() || self.defaults().contains(&key.as_str()) {
                     return Err(found);
                 }
                 let refusals = found.0.iter();
-                let refusals = refusals.map(|problem| format!("{problem}; it refuses the pods that name it"));
+                let refusals = refusals.map(|problem| format!("{problem}; pods that name it are refused"));
                 self.warnings.extend(refusals);
                 Ok(InjectionTemplate::Unreadable(found))
             });
@@ -81,14 +81,14 @@ impl Configuration {
         problems
     }
 
-    /// The policy; with any other string Istio injects nothing.
+    /// The policy; for any other string, Istio injects nothing.
     fn policy(&mut self, name: &str, fields: &mut DocumentReader<'_>) -> Option<InjectionPolicy> {
         match fields.text("policy").as_str() {
             "enabled" => Some(InjectionPolicy::Enabled),
             "disabled" => Some(InjectionPolicy::Disabled),
             other => {
                 self.warnings.push(format!(
-                    "{name}: policy is {other:?}, with which the webhook injects no pod; expected enabled or disabled"
+                    "{name}: policy is {other:?}, so the webhook injects no pod; expected enabled or disabled"
                 ));
                 None
             }
@@ -115,7 +115,7 @@ impl Configuration {
         selectors
     }
 
-    /// Unknown names that would refuse every pod. One that only refuses the pods with an alias is a warning.
+    /// Unknown names that get every pod refused; one that affects only an alias's pods is a warning.
     fn unknown_names(&self, name: &str, is_template: &dyn Fn(&String) -> bool) -> Vec<InputProblem> {
         let unknown =
             self.default_templates.iter().filter(|one| !is_template(one) && !self.aliases.contains_key(*one));
@@ -139,10 +139,10 @@ fn aliased(fields: &mut DocumentReader<'_>, key: &str) -> Vec<String> {
     let path = format!("aliases.{key}");
     let written = fields.at("aliases").and_then(|aliases| aliases.get(key)).unwrap_or(&Value::Null);
     let Value::Array(items) = written else {
-        fields.refuse(&path, written, "a list of names of templates");
+        fields.refuse(&path, written, "a list of template names");
         return Vec::new();
     };
     let wrong = items.iter().filter(|item| !item.is_string());
-    wrong.for_each(|item| fields.refuse(&path, item, "the name of a template"));
+    wrong.for_each(|item| fields.refuse(&path, item, "a template name"));
     items.iter().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
 }

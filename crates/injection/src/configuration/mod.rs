@@ -41,7 +41,7 @@ pub struct Texts {
 #[derive(Clone, Debug)]
 pub struct Configuration {
     pub rules: InjectionRules,
-    /// The templates of a pod without an annotation for them.
+    /// Templates for a pod whose annotations name none.
     pub default_templates: Vec<String>,
     /// Templates by name, including built-in ones that `config` does not override.
     pub templates: BTreeMap<String, InjectionTemplate>,
@@ -79,7 +79,7 @@ impl Configuration {
         Problems::check(problems).map(|()| configuration)
     }
 
-    /// Parses the valid parts; returns all problems of all three documents. With problems, the result only serves to find others.
+    /// Parses the valid parts and returns the documents' problems. A result with problems only serves to find more.
     pub fn read_in_part(texts: &Texts) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut tree = |text: &Option<ConfigurationText>| -> Option<Value> {
@@ -87,7 +87,7 @@ impl Configuration {
         };
         let (config, values, mesh) = (tree(&texts.config), tree(&texts.values), tree(&texts.mesh));
         let mut read = Self::default();
-        // An unreadable document is its only problem.
+        // An unreadable document has no other problems.
         if let (Some(text), Some(config)) = (&texts.config, &config) {
             problems.extend(read.take_config(&text.name, config));
         }

@@ -54,7 +54,7 @@ fn parse(written: &Value, text: fn(&Value) -> Option<String>) -> Result<LabelSel
     Ok(LabelSelector(requirements))
 }
 
-/// The selector of a webhook; empty matches all. `None` if Kubernetes would refuse it.
+/// A webhook's selector; an empty one matches everything. `None` if Kubernetes would refuse it.
 pub(crate) fn of_webhook(written: &Value) -> Option<LabelSelector> {
     match written {
         Value::Null => Some(LabelSelector::default()),
@@ -64,7 +64,7 @@ pub(crate) fn of_webhook(written: &Value) -> Option<LabelSelector> {
     }
 }
 
-/// A string by the API server's rules, where null is the empty string.
+/// A string by the API server's rules, in which null is empty.
 fn string(value: &Value) -> Option<String> {
     value.as_str().or(value.is_null().then_some("")).map(str::to_owned)
 }

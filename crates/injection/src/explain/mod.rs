@@ -1,4 +1,4 @@
-//! Explanations why a pod has a proxy or none: the called webhook, its decision, and the injected parts.
+//! Explains why a pod has a proxy or none: the called webhook, its decision, and the injected parts.
 
 mod security;
 
@@ -79,8 +79,8 @@ pub struct AddedContainer {
     pub place: &'static str,
 }
 
-/// Explains each object of the manifests, given by name and content, that describes pods. If no injector is called, the
-/// explanation is the first one's result. Errors: a manifest is invalid, or none describes a pod. Panics without any injector.
+/// Explains each object that describes pods in the manifests (names and contents). If no injector is called, explains the first
+/// one's result. Fails if a manifest is invalid, or none describes a pod. Panics without any injector.
 pub fn explain(
     texts: &[(&str, &str)],
     mut around: Surroundings,
@@ -334,7 +334,7 @@ fn paragraph(one: &Explained) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// A line of a paragraph, made visible: it may contain names of the manifest.
+/// Formats a line, escaped because it may contain names from the manifest.
 fn line(label: &str, text: &str) -> String {
     format!("  {label:<11} {}", visible(text))
 }

@@ -52,7 +52,7 @@ pub(super) enum SecurityViolation {
     Other(String),
 }
 
-/// Capabilities that the standard `baseline` allows to add.
+/// Capabilities that `baseline` lets containers add.
 const BASELINE: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",

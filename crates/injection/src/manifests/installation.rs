@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     pub namespace: String,
-    /// The Namespace is one of the objects, unless it exists in every cluster.
+    /// True to include the Namespace, unless it exists in every cluster.
     pub(super) names_namespace: bool,
     /// Values of `injector` that differ from the chart's.
     pub(super) values: Value,
@@ -15,7 +15,7 @@ pub struct Installation {
 
 pub const NAMESPACE: &str = "sidecar-injector";
 
-/// The prefix of a revision that would collide with another installation's object: the operator's, or a tag's.
+/// Returns the prefix by which a revision collides with another installation's operator or tag.
 fn taken(revision: &str) -> Option<&'static str> {
     ["environment", "revision-tag"]
         .into_iter()
@@ -42,7 +42,7 @@ impl Installation {
         let mut name = |flag: &str, text: &str, most: usize| {
             problems.extend(label(text, most).err().map(|fault| InputProblem::with_item(flag, text, fault)));
         };
-        // A revision becomes part of the names of Services, limited to 63 characters.
+        // A revision becomes part of Service names, which have at most 63 characters.
         name("--namespace", namespace, 63);
         name("--revision", revision(&values), MAX_REVISION);
         for tag in texts(&values["tags"]) {
@@ -110,13 +110,13 @@ fn revision(values: &Value) -> &str {
     values["revision"].as_str().unwrap_or(DEFAULT)
 }
 
-/// Longest revision: the longest name made of it has 63 characters.
+/// Longest revision: the longest name made from it has 63 characters.
 pub const MAX_REVISION: usize = 63 - "sidecar-injector-environment-".len();
 
-/// Checks a name by the form of DNS labels. The error has the fault and the expected form.
+/// Checks that a name is a DNS label. The error has the fault and the expected form.
 pub fn label(text: &str, most: usize) -> Result<(), String> {
     let is_one = text.len() <= most && is_domain(text) && !text.contains('.');
-    let form = "small letters, digits and -, with a letter or digit at both ends";
+    let form = "lowercase letters, digits and -, with a letter or digit at both ends";
     if is_one { Ok(()) } else { Err(format!("is not a name; expected up to {most} {form} (RFC 1123)")) }
 }
 
@@ -137,7 +137,7 @@ pub(super) mod tests {
             "tags": ["canary", "-", "canary"], "auto": true, "replicas": 0, "environmentLabels": ["a/b/c"],
             "operator": { "allowHosts": ["*"] }, "priorityClassName": "High",
         });
-        let refused = Installation::read("Mesh", true, values).expect_err("nothing of it is right");
+        let refused = Installation::read("Mesh", true, values).expect_err("all of it is wrong");
         let refused = refused.to_string();
         let expected = [
             "--namespace: \"Mesh\"",
@@ -192,11 +192,11 @@ pub(super) mod tests {
             ("localhost:5000/proxy", "neither tag nor digest"),
             ("mesh/proxy:", "empty tag"),
             ("mesh/proxy:latest", "the tag latest"),
-            ("mesh/proxy:1@sha256:12", "a digest that is not one"),
-            ("mesh/proxy@", "a digest that is not one"),
-            (&digest[..digest.len() - 1], "a digest that is not one"),
-            (digest.replace("0a", "0A").as_str(), "a digest that is not one"),
-            (digest.replace("sha256", "md5").as_str(), "a digest that is not one"),
+            ("mesh/proxy:1@sha256:12", "an invalid digest"),
+            ("mesh/proxy@", "an invalid digest"),
+            (&digest[..digest.len() - 1], "an invalid digest"),
+            (digest.replace("0a", "0A").as_str(), "an invalid digest"),
+            (digest.replace("sha256", "md5").as_str(), "an invalid digest"),
         ] {
             assert!(fault("proxyImage", image).is_some_and(|fault| fault.contains(text)), "{image}");
         }

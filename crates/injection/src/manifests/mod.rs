@@ -8,8 +8,8 @@ pub use installation::{Installation, MAX_REVISION, NAMESPACE, label};
 use crate::chart::ChartTemplate;
 use serde_json::{Value, json};
 
-/// Webhook configuration of the environment's tag. The API server calls configurations in the order of their names, and this one
-/// reads the containers that `istio-..` and `sidecar-injector-..` have injected: a full stop sorts after a hyphen.
+/// The environment tag's webhook configuration. The API server calls configurations in name order, and this one must follow
+/// `istio-..` and `sidecar-injector-..`, whose containers it reads: a full stop sorts after a hyphen.
 pub const ENVIRONMENT_TAG: &str = "sidecar-injector.environment-tag";
 
 #[derive(Clone, Debug, PartialEq)]
@@ -62,8 +62,8 @@ fn namespace(target: &Installation) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": target.namespace } })
 }
 
-/// The objects in the order of their deletion: webhooks, so that no pod waits for a missing server; programs; their roles; data
-/// that the programs have written and read; finally the namespace, if the installation includes it. The CRD stays.
+/// Returns the objects in deletion order: webhooks, so that no pod waits for a missing server; programs; their roles; the
+/// programs' data; finally the namespace, if the installation includes it. The CRD stays.
 pub fn removed(target: &Installation) -> Vec<Value> {
     let mut everything = target.clone();
     everything.values["operator"]["enabled"] = true.into();
@@ -86,7 +86,7 @@ pub fn removed(target: &Installation) -> Vec<Value> {
     all
 }
 
-/// Kinds in the order of their deletion. Other kinds are kept; a Namespace depends on the installation.
+/// Kinds in deletion order. Other kinds are kept; a Namespace depends on the installation.
 const ORDER: [&str; 13] = [
     "MutatingWebhookConfiguration",
     "Deployment",
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(
             kept,
             ["CustomResourceDefinition"],
-            "the namespace comes last where the installation names it"
+            "the namespace comes last if the installation names it"
         );
     }
 }

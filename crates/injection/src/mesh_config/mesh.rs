@@ -1,6 +1,6 @@
-//! Settings of the whole mesh: Istio's `MeshConfig` with its `ProxyConfig`, and Istio's defaults from `defaults.yaml`: its
-//! MeshConfig, and the values of its chart that templates use. One deviation: rewritten probes and merged metrics, functions of
-//! Istio's agent, are off by default.
+//! Mesh-wide settings: Istio's `MeshConfig` with its `ProxyConfig`, over Istio's defaults from `defaults.yaml`, which also has
+//! the chart values that templates use. One deviation: probe rewriting and metrics merging, which need Istio's agent, are off by
+//! default.
 
 use super::proxy_config;
 use mesh::istio::defaults::{INBOUND_LISTENER, OUTBOUND_LISTENER};
@@ -17,11 +17,11 @@ pub struct MeshConfig {
     pub raw: Value,
     pub outbound_port: u16,
     pub inbound_port: u16,
-    /// `defaultConfig.statusPort`: the port at which Istio's agent answers probes and Prometheus for the application.
+    /// `defaultConfig.statusPort`: the port on which Istio's agent answers probes and Prometheus for the application.
     pub status_port: u16,
     /// `enablePrometheusMerge`. Only Istio's agent merges metrics, so the default is off.
     pub merges_metrics: bool,
-    /// `inboundTrafficPolicy.mode` is `LOCALHOST`: the proxy forwards connections to that address, else to the pod's own.
+    /// True if `inboundTrafficPolicy.mode` is `LOCALHOST`: the proxy forwards connections to localhost, not the pod's address.
     pub is_inbound_local: bool,
     pub trust_domain: String,
 }
@@ -69,7 +69,7 @@ impl MeshConfig {
         (Self { raw, ..mesh }, problems, warnings)
     }
 
-    /// Fields that differ from Istio's defaults, which its agent has too; keeps pods small.
+    /// Drops Istio's defaults, which its agent has too, to keep pods small.
     pub fn beyond_defaults(proxy_config: &Value) -> Value {
         static DEFAULTS: LazyLock<Value> = LazyLock::new(|| MeshConfig::default().proxy_config().clone());
         let fields = proxy_config.as_object().into_iter().flatten();
@@ -82,7 +82,7 @@ impl MeshConfig {
     }
 }
 
-/// Top-level fields by their JSON names, one of the two spellings of Protocol Buffers; deeper keys may be the user's.
+/// Top-level fields by their JSON names, one of Protocol Buffers' two spellings; deeper keys may be the user's.
 pub(crate) fn camel(message: &Value) -> Value {
     let Value::Object(map) = message else { return message.clone() };
     map.iter().map(|(key, value)| (camel_case(key), value.clone())).collect()

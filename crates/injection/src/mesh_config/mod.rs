@@ -1,4 +1,4 @@
-//! Settings of a mesh besides templates: the values of Istio's chart and its MeshConfig, typed, over Istio's defaults.
+//! Mesh settings other than templates: Istio's chart values and MeshConfig, typed, over Istio's defaults.
 
 mod mesh;
 pub(crate) mod proxy_config;

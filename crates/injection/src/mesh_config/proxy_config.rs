@@ -1,6 +1,6 @@
 //! ProxyConfig of the mesh (`defaultConfig`) and of a pod (annotation `proxy.istio.io/config`), parsed by Protocol Buffers' rules
 //! for JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are refused, unknown ones ignored
-//! with a warning. In nested messages, only null fields and the spelling of fields' names are changed.
+//! with a warning. In nested messages, only null fields and the spelling of names change.
 
 use super::mesh::{camel, written_twice};
 use crate::mesh_config::without;
@@ -13,12 +13,12 @@ use std::time::Duration;
 enum ProxyFieldKind {
     Text,
     Bool,
-    /// Integer of 32 bits, from 0.
+    /// Nonnegative 32-bit integer.
     Whole,
     Port,
     /// Go's format.
     Duration,
-    /// The same, in whole seconds from 1.
+    /// Duration in whole seconds, at least 1.
     Seconds,
     OneOf(&'static [&'static str]),
     Texts,
@@ -114,7 +114,7 @@ pub(crate) fn read(name: &str, written: &Value) -> Parsed {
     read
 }
 
-/// Merges two configurations: `proxyMetadata` by name, some of `proxyHeaders` are inherited, all other fields are replaced.
+/// Merges two configurations: `proxyMetadata` merges by name, some `proxyHeaders` are inherited, other fields are replaced.
 pub(crate) fn over(written: &Map<String, Value>, under: &Value) -> Value {
     let mut merged = under.as_object().cloned().unwrap_or_default();
     // Alternatives (`oneof` in Protocol Buffers): setting one removes the other.
@@ -167,7 +167,7 @@ impl ProxyFieldKind {
                 let is_whole = |time: &Duration| time.as_secs() > 0 && time.subsec_nanos() == 0;
                 fields.typed(key, expected, |value| time(value).filter(is_whole)).map(|_| value.clone())
             }
-            // Protocol Buffers also accepts the numbers of the names.
+            // Protocol Buffers also accepts enum numbers.
             Self::OneOf(names) => {
                 let by_number = |value: &Value| names.get(usize::try_from(value.as_u64()?).ok()?);
                 let by_name = |value: &Value| names.iter().find(|name| value == **name);
@@ -197,7 +197,7 @@ impl ProxyFieldKind {
     }
 }
 
-/// A number, or a string of one, as in Protocol Buffers.
+/// A number or numeric string, as in Protocol Buffers.
 fn whole(value: &Value) -> Option<i32> {
     let number = match value {
         Value::String(text) => text.parse().ok()?,

@@ -14,7 +14,7 @@ pub struct IstioValues {
     /// `global.hub`: prefix of image names.
     pub hub: String,
     pub tag: String,
-    /// `global.variant`: the type of image, `debug` or `distroless`; empty for the tag's.
+    /// `global.variant`: the image type, `debug` or `distroless`; empty for the tag's.
     pub variant: String,
     pub pull_policy: Option<&'static str>,
     pub pull_secrets: Vec<String>,
@@ -33,9 +33,9 @@ pub struct IstioValues {
     /// Null to use the proxy's.
     pub init_resources: Value,
     pub force_apply: bool,
-    /// `pilot.cni`, or the older `istio_cni`: a plugin sets the rules.
+    /// True if a plugin sets the rules (`pilot.cni`, or `istio_cni`).
     pub has_plugin: bool,
-    /// Pods request the plugin by the annotation of Multus.
+    /// True if pods request the plugin with Multus's annotation.
     pub has_multus: bool,
     pub native: Native,
     /// The control plane's name; empty for the default one.
@@ -46,10 +46,10 @@ pub struct IstioValues {
 
 #[derive(Clone, Debug)]
 pub struct ProxyValues {
-    /// A name below the hub, or with a slash a full reference.
+    /// Name under the hub, or full reference if it has a slash.
     pub image: String,
     pub resources: Value,
-    /// Empty for Envoy's own.
+    /// Empty for Envoy's default.
     pub log_level: String,
     pub component_log_level: String,
     /// Nonempty lists of captured traffic for pods without the annotations.
@@ -128,7 +128,7 @@ impl IstioValues {
         (Self { raw, ..values }, problems)
     }
 
-    /// `pilot.env`: switches of the control plane.
+    /// `pilot.env`: the control plane's switches.
     pub fn environment(&self) -> BTreeMap<String, String> {
         DocumentReader::of("values", &self.raw).named_texts("pilot.env")
     }
@@ -181,7 +181,7 @@ fn capture(fields: &mut DocumentReader<'_>) -> BTreeMap<Setting, String> {
     let mut capture = BTreeMap::new();
     for (key, setting) in [
         ("includeIPRanges", Setting::ServiceCidr),
-        // The chart has one name, its template uses the other.
+        // The chart and its template use different names.
         ("excludeIPRanges", Setting::ServiceExcludeCidr),
         ("excludeOutboundIPRanges", Setting::ServiceExcludeCidr),
         ("includeInboundPorts", Setting::InboundPorts),
@@ -231,7 +231,7 @@ fn free(fields: &mut DocumentReader<'_>, path: &str) -> Value {
     fields.mapping(path).filter(|map| !map.is_empty()).map_or(Value::Null, |map| map.clone().into())
 }
 
-/// Maximum number of items of a list in an annotation. The API server limits annotations only after it has called webhooks.
+/// Maximum number of items in an annotation's list. The API server limits annotations only after calling webhooks.
 const MAX_ITEMS: usize = 16_384;
 
 pub(crate) fn excess(text: &str) -> Option<String> {
@@ -239,7 +239,7 @@ pub(crate) fn excess(text: &str) -> Option<String> {
     (items > MAX_ITEMS).then(|| format!("holds {items} items; expected at most {MAX_ITEMS}"))
 }
 
-/// A comma-separated list, or `*`, in normal form. Networks keep their host bits, which the rules interpret.
+/// Normalizes a comma-separated list or `*`. Networks keep their host bits, which the rules interpret.
 pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Vec<(&str, String)>> {
     let faults = form.faults(text);
     if !faults.is_empty() {

@@ -1,5 +1,5 @@
-//! Edits of a file with several documents. JSON has no comments to lose, so a changed document is written again with its
-//! indentation and order of keys. YAML is edited in place: comments, quotes and the style of unchanged parts stay.
+//! Edits files with several documents. JSON has no comments to lose, so a changed document is rewritten with its indentation and
+//! key order. YAML is edited in place: comments, quotes and the style of unchanged parts stay.
 
 use mesh::data::{Tree, TreeValue, yaml::block};
 use mesh::{InputProblem, Problems};
@@ -11,7 +11,7 @@ use yaml_edit::{AsYaml, Document, Mapping, Sequence, YamlFile, YamlNode};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
     pub text: String,
-    /// Indices of the documents that could not be edited and were written again, without their inner comments.
+    /// Indices of documents that could not be edited and were rewritten without their inner comments.
     pub rewritten: Vec<usize>,
 }
 
@@ -60,7 +60,7 @@ fn again(document: &str, new: &Value) -> String {
     format!("{before}{}{}", block(&in_order_of(None, new)), end.unwrap_or_default())
 }
 
-/// Converts to Windows' line breaks if all of the document's are.
+/// Converts to Windows line breaks if the whole document has them.
 fn with_line_ends_of(document: &str, text: String) -> String {
     let windows = document.matches("\r\n").count();
     if windows == 0 || windows != document.matches('\n').count() {
@@ -81,7 +81,7 @@ fn split(text: &str, expected: usize) -> Option<Vec<&str>> {
     by_objects(text).filter(|objects| objects.len() == expected)
 }
 
-/// True for a line with this marker. YAML allows it nowhere else at the start of a line, not even within a scalar.
+/// True for a line with this marker. At a line's start, YAML reads it as a marker even within a scalar.
 fn is_marker(line: &str, marker: &str) -> bool {
     let line = line.trim_start_matches(BYTE_ORDER_MARK);
     line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
@@ -90,7 +90,7 @@ fn is_marker(line: &str, marker: &str) -> bool {
 fn by_markers(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut start, mut at) = (0, 0);
-    // State of the document from `start`: it has a marker or a value; it has ended.
+    // Whether the document has a marker or a value, and whether it has ended.
     let (mut has_begun, mut is_over) = (false, false);
     for line in text.split_inclusive('\n') {
         let bare = line.trim_start_matches(BYTE_ORDER_MARK);
@@ -144,7 +144,7 @@ fn rewritten(text: &str, new: &Value) -> Option<String> {
     Some(format!("{before}{written}{after}"))
 }
 
-/// A value with the keys in the order of an old one. Without an old one, the name comes first, as readers expect.
+/// A value with an old one's key order. Without an old value, the name comes first, as readers expect.
 fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
     match new {
         Value::Array(items) => {
@@ -171,13 +171,13 @@ fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
     }
 }
 
-/// Lists and mappings in brackets that would become longer are broken into lines.
+/// Longer lists and mappings in brackets are broken into lines.
 const MAX_WIDTH: usize = 100;
 
 /// Maximum number of passes: changing an anchor's value also changes its aliases, which get separate values in the second pass.
 const TIMES: usize = 2;
 
-/// The YAML of a document with a new value; `None` if it can't be edited, such as for a new key where `<<` provides it.
+/// A document's YAML with a new value; `None` if editing is impossible, for example for a new key that `<<` provides.
 fn edited_yaml(text: &str, old: &Value, new: &Value) -> Option<String> {
     let (mut text, mut value) = (text.to_owned(), old.clone());
     for _ in 0..TIMES {
@@ -269,7 +269,7 @@ fn identity(item: &Value) -> String {
 
 fn written(value: &Value) -> impl AsYaml {
     let text = block(&in_order_of(None, value));
-    Document::from_str(&text).expect("what is written is YAML")
+    Document::from_str(&text).expect("written values are YAML")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Injection of a manifest's pods, and the edited manifest.
+//! Injects a manifest's pods and edits the manifest.
 
 use super::edit::edit;
 use crate::admission::{AdmissionContext, Namespaces, Workload};
@@ -27,7 +27,7 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedManifest {
     pub problems: Problems,
-    /// Other notes, one of which may be the cause.
+    /// Other notes; one may explain the problems.
     pub notes: Vec<Note>,
 }
 
@@ -183,7 +183,7 @@ fn without_containers(pod: &Value) -> Option<String> {
     Some(format!("{text}, and the API server refuses a pod without containers{near}"))
 }
 
-/// A manifest's pod in the form that the webhook would get.
+/// A manifest's pod in the form that the webhook would receive.
 pub(crate) struct AdmissionSubject<'a> {
     pub(crate) object: &'a KubernetesObject,
     pub(crate) path: FieldPath,

@@ -19,7 +19,7 @@ use diagnose::Style;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write;
 
-/// Changes of an injection, for people and for `patch`: unified diff with three lines of context, in colour; empty if there is no change.
+/// An injection's changes as a coloured unified diff for people and `patch`, with three context lines; empty without changes.
 pub fn diff(name: &str, old: &str, new: &str) -> String {
     let mut out = String::new();
     if old == new {

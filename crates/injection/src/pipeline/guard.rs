@@ -1,4 +1,4 @@
-//! Validation of an injected pod: its init container, parsed as for any other pod, must match the sidecar's settings.
+//! Validates an injected pod: its init container, parsed as in any pod, must match the sidecar's settings.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::users::IDS;
@@ -13,7 +13,7 @@ pub(super) struct Validation<'a> {
     pub(super) overlay: &'a CheckedPod,
     pub(super) original: &'a CheckedPod,
     pub(super) sidecar: &'a Sidecar,
-    /// All parts come from built-in templates: any problem is an error. Configured templates or the pod may differ on purpose.
+    /// True if all parts are built-in: any problem is an error. Configured templates or the pod may differ on purpose.
     pub(super) is_strict: bool,
 }
 
@@ -98,7 +98,7 @@ fn other(
     Some(InputProblem::of(&format!("init container {name}"), text))
 }
 
-/// Problem of a proxy that would capture its own connections: Istio's, or else all injected containers.
+/// Problem if the rules capture the connections of Istio's proxy, or else of all injected containers.
 fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<InputProblem> {
     let of_pod = validation.pod.spec("securityContext");
     let id = |container: &Value, field: &str| {
@@ -124,7 +124,7 @@ fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<InputProblem>
     let proxy = proxy.or(running.first())?;
     let numbers = IDS.iter().filter_map(|field| Some(format!("{field} {}", id(proxy, field)?)));
     let text = format!(
-        "has {}, which the rules do not exclude, so that its connections would be captured again (loop); \
+        "has {}, which the rules do not exclude, so its connections would be captured again (loop); \
          give it a runAsUser other than 0, or none",
         numbers.collect::<Vec<_>>().join(" and ")
     );

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Variable with the original annotations, which the agent's replace.
 const VARIABLE: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
 const PATH: &str = "/stats/prometheus";
-/// Path of an application's metrics for which only a port is given.
+/// Path of application metrics if only a port is given.
 const DEFAULT_PATH: &str = "/metrics";
 
 /// Variable with the port of the merged metrics over mutual TLS, and its annotation for Prometheus.
@@ -38,7 +38,7 @@ struct ScrapeTarget {
     path: String,
 }
 
-/// The field for an annotation. Prometheus replaces all characters of a name except letters and digits by underscores.
+/// Returns an annotation's field. Prometheus replaces all characters of names except letters and digits with underscores.
 fn part(annotation: &str) -> Option<&'static str> {
     match annotation.replace(|c: char| !c.is_ascii_alphanumeric(), "_").as_str() {
         "prometheus_io_scrape" => Some("scrape"),
@@ -72,7 +72,7 @@ impl Scrape {
         (found, warning)
     }
 
-    /// Writes the annotations. With targets, path and port are omitted: they repeat the first target.
+    /// Writes the annotations. Targets make path and port redundant: they repeat the first target.
     fn annotate(self, pod: &mut CheckedPod) {
         pod.retain_annotations(|name| part(name).is_none());
         let Self { scrape, path, port, targets } = self;
@@ -87,7 +87,7 @@ impl Scrape {
         }
     }
 
-    /// Problems of ports at which the agent would exit on start, or scrape itself.
+    /// Problems of ports that make the agent exit at startup, or scrape itself.
     fn problems(&self, agent: u16) -> Vec<InputProblem> {
         let targets = self.targets.iter().map(|target| (SCRAPE_TARGETS, &target.port));
         let alone =

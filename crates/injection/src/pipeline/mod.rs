@@ -1,4 +1,4 @@
-//! Injection of a pod, from the decision to the validated result.
+//! Injects a pod, from the decision to the validated result.
 
 mod guard;
 mod metrics;
@@ -51,7 +51,7 @@ pub fn inject(
     size::check(pod)?;
     let submitted = CheckedPod::read("pod", pod.clone())?;
     let mut admission = admission.clone();
-    // Controllers create pods in their own namespace, whatever the template has: only a bare pod has its own.
+    // Controllers create pods in their own namespace, whatever the template has; only a bare pod's namespace counts.
     if admission.workload.is_none() && !submitted.meta("namespace").is_empty() {
         submitted.meta("namespace").clone_into(&mut admission.namespace.name);
     }
@@ -115,7 +115,7 @@ fn injected(
         overlay::apply(&original, &patches, &admission.cancellation)?;
     unread::check(&original, &overlay)?;
     if let Some(name) = lost(submitted, &pod) {
-        let text = "lists it and all other containers of the pod, so that no container of the application is \
+        let text = "is listed with all other containers of the pod, so no application container is \
                     left; remove the annotation, or the application's containers from it";
         return Err(Problems(vec![InputProblem::with_item(STATUS, name, text)]));
     }
@@ -145,7 +145,7 @@ fn injected(
     Ok(pod)
 }
 
-/// The first container that an injection would remove, if it would keep none of the submitted containers besides the proxy.
+/// The first container that the injection removes, if it keeps only the proxy of the submitted containers.
 fn lost<'a>(submitted: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
     let left = pod.containers_by_name();
     let gone = |item: &&Value| !left.contains_key(item.name());
@@ -168,7 +168,7 @@ fn dns_warning(original: &CheckedPod) -> Option<String> {
     let policy =
         original.spec("dnsPolicy")?.as_str().filter(|policy| !["", "ClusterFirst"].contains(policy))?;
     Some(format!(
-        "dnsPolicy is {policy}, so that the proxy may not resolve the control plane; use ClusterFirst"
+        "dnsPolicy is {policy}, so the proxy may fail to resolve the control plane; use ClusterFirst"
     ))
 }
 
@@ -191,14 +191,12 @@ fn set_proxy_variables(
         pod.set("labels", NETWORK, network);
         return None;
     }
-    Some(format!(
-        "the network {network:?} is not a label value, so that the pod gets no {NETWORK}; {LABEL_VALUE}"
-    ))
+    Some(format!("the network {network:?} is not a label value, so the pod gets no {NETWORK}; {LABEL_VALUE}"))
 }
 
 pub const TEMPLATES: &str = "inject.istio.io/templates";
 
-/// Maximum number of templates of a pod. The API server limits annotations only after it has called webhooks.
+/// Maximum number of templates per pod. The API server limits annotations only after calling webhooks.
 const MAX_NAMED: usize = 64;
 
 fn chosen<'a>(
@@ -259,7 +257,7 @@ mod tests {
     use crate::configuration::{ConfigurationText, Texts};
     use serde_json::json;
 
-    /// Pods with long lists. An item in `<` and `>` is repeated with its number for `@`; in `(` and `)`, it becomes a string.
+    /// Pods with long lists. An item in `<>` is repeated, with its number for `@`; an item in `()` becomes a string.
     const PODS: [&str; 7] = [
         r#"{"spec": {"containers": [<{"name": "c@"}>], "initContainers": [<{"name": "i@"}>], "volumes": [<{"name": "v@"}>],
             "imagePullSecrets": [<{"name": "s@"}>]}}"#,

@@ -1,5 +1,5 @@
-//! Template patches applied to a pod, then the user's settings of the same containers. Some fields exclude each other, unknown to
-//! a strategic merge: the older one is removed, as the API server refuses, for example, a variable with two sources.
+//! Applies template patches to a pod, then the user's settings for the same containers. A strategic merge keeps fields that
+//! exclude each other; here the older one is removed, as the API server refuses, for example, a variable with two sources.
 
 use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
 use crate::merge::{SchemaKind, merge};
@@ -8,7 +8,7 @@ use mesh::{InputProblem, Problems};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The image that is replaced by the templates' choice.
+/// The image name that templates replace.
 const AUTO: &str = "auto";
 
 pub(super) type Patch<'a> = (&'a str, Value);
@@ -82,7 +82,7 @@ fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Pr
     Ok(merged)
 }
 
-/// The pod with the user's proxy moved to the list of the templates' proxy: users need not know how it will be started.
+/// Moves the user's proxy to the list of the templates' proxy; users need not know how the proxy starts.
 fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     let mut pod = own.clone();
     let (target, other) = match overlay.container(PROXY) {
@@ -99,8 +99,8 @@ fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     pod
 }
 
-/// True for a user's null or empty list: it has no effect, unlike in a patch, where it would delete or replace. The record keeps
-/// it, so that the pod is restored as written.
+/// True for a user's null or empty list, which has no effect; in a patch, it would delete or replace. The record keeps it, so
+/// that the pod is restored as written.
 fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
@@ -122,7 +122,7 @@ fn settle(merged: &mut CheckedPod, patch: &Value) {
 
 fn settle_container(merged: &mut Map<String, Value>, over: &Map<String, Value>) {
     if let (Some(Value::Array(env)), Some(Value::Array(others))) = (merged.get_mut("env"), over.get("env")) {
-        // The later of two variables with one name counts.
+        // The last of duplicate names wins.
         let others: BTreeMap<&str, &Map<String, Value>> =
             others.iter().filter_map(|other| Some((other.name(), other.as_object()?))).collect();
         for variable in env.iter_mut().filter_map(Value::as_object_mut) {
@@ -155,7 +155,7 @@ fn within(
     }
 }
 
-/// Removes exclusive fields that a patch does not set if it sets another. A null deletes, and does not count as set.
+/// If a patch sets one of several exclusive fields, removes the others. A null deletes, and does not count as set.
 fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[&str]) {
     let given = |field: &str| over.get(field).is_some_and(|value| !value.is_null());
     if fields.iter().any(|field| given(field)) {

@@ -109,7 +109,7 @@ pub(crate) fn object_in<'a>(fields: &'a mut PodFields, field: &str) -> &'a mut P
     value.as_object_mut().expect("it was made one")
 }
 
-/// The number of a port; a name is looked up in the containers, and by protocol if given.
+/// Resolves a port; a name is looked up in the containers, by protocol if given.
 pub(crate) fn port_number<'a>(
     port: &Value,
     protocol: Option<&str>,
@@ -172,7 +172,7 @@ impl CheckedPod {
         self.0["metadata"][field][name.into()] = text.into().into();
     }
 
-    /// Removes annotations, and the mapping with the last one; an empty mapping stays.
+    /// Removes annotations, and a mapping that becomes empty; one written empty stays.
     pub(crate) fn retain_annotations(&mut self, fits: impl Fn(&str) -> bool) {
         let metadata = self.0.get_mut("metadata").and_then(Value::as_object_mut);
         let Some(metadata) = metadata else { return };
@@ -212,7 +212,7 @@ impl CheckedPod {
         outcome
     }
 
-    /// The items of a list by name, the first of each counting; for searches in loops.
+    /// A list's items by name, for searches in loops; the first of duplicates wins.
     pub(crate) fn by_name(&self, list: PodSpecList) -> HashMap<&str, &Value> {
         self.items(list).iter().rev().map(|item| (item.name(), item)).collect()
     }

@@ -1,5 +1,5 @@
-//! Probes through Istio's agent: a kubelet can't use mutual TLS, so it probes the agent over plain HTTP, which probes the
-//! application as described by a variable.
+//! Probes through Istio's agent: a kubelet can't use mutual TLS, so it probes the agent over HTTP; the agent probes the
+//! application as a variable describes.
 
 use super::pod::{CheckedPod, NETWORK_ACTIONS, PodSpecItem, PodSpecList, object_in, port_number};
 use crate::{sidecar::PROXY, template::go};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Variable with the original probes, for the agent.
 const VARIABLE: &str = "ISTIO_KUBE_APP_PROBERS";
 
-/// Probes and hooks of a container with the first and last part of the agent's path.
+/// A container's probes and hooks, with the first and last part of the agent's path.
 const PLACES: [(&str, &str, &str); 5] = [
     ("/readinessProbe", "app-health", "readyz"),
     ("/livenessProbe", "app-health", "livez"),
@@ -41,7 +41,7 @@ fn captured(pod: &CheckedPod) -> impl Fn(u16) -> bool + use<> {
     move |port| ports.contains(&port) == includes
 }
 
-/// Redirects the probes of all containers except the proxy to the agent. Unchanged are probes of containers that start before it,
+/// Redirects the probes of all containers except the proxy to the agent. Keeps probes of containers that start before the proxy,
 /// of ports that are not captured, and of ports that their container lacks. Returns warnings about the latter.
 pub(super) fn rewrite(pod: &mut CheckedPod, status_port: u16) -> Vec<String> {
     let (mut originals, mut warnings) = (BTreeMap::new(), Vec::new());

@@ -1,6 +1,6 @@
-//! Record of an earlier injection, in two annotations of Istio's form, and its undoing. The mesh's setup may have changed since,
-//! so injected parts are removed by name and the user's own parts are restored: injecting twice equals injecting once. Also the
-//! order of containers, in which they start.
+//! Records an injection in two annotations of Istio's form, and undoes earlier ones. The mesh's setup may have changed since, so
+//! injected parts are removed by name and the user's own parts are restored: injecting twice equals injecting once. Also orders
+//! containers, which start in order.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::{metrics, probes};
@@ -31,7 +31,7 @@ impl InjectionStatus {
         pod.annotation(STATUS).map(serde_json::from_str).transpose()
     }
 
-    /// The record of a pod that is only inspected: an unreadable one has no names, so that the pod differs at least by it.
+    /// The record of a pod that is only inspected. An unreadable record has no names, so the pod always differs.
     pub(crate) fn of_pod(pod: &Value) -> Option<Self> {
         let status = pod["metadata"]["annotations"][STATUS].as_str()?;
         Some(serde_json::from_str(status).unwrap_or_default())
@@ -122,7 +122,7 @@ pub(super) fn undone(
             }
         });
     }
-    // The user's proxy among the init containers was recorded where an injection had moved it.
+    // An earlier injection moved the user's proxy to the init containers, where it was recorded.
     let recorded = overrides.item(PodSpecList::InitContainers, PROXY);
     let moved = recorded.is_some_and(|proxy| proxy.get("restartPolicy").is_none());
     if moved && let Some(proxy) = pod.take(PodSpecList::InitContainers, PROXY) {
@@ -154,12 +154,12 @@ pub(super) fn keep_order(
     }
 }
 
-/// Init container of older templates that enables core dumps of the proxy.
+/// Older templates' init container that enables the proxy's core dumps.
 const CORE_DUMP: &str = "enable-core-dump";
 
 /// Orders containers. The proxy follows the application's containers, so that `kubectl exec` selects those, or precedes them if
-/// they wait for it. The validation of a plugin's rules precedes all init containers; one that sets rules follows them, so that
-/// they are not captured before the proxy runs. A proxy among them follows both, and precedes the rest.
+/// they wait for it. The init container that validates a plugin's rules precedes all others; one that sets rules follows them, so
+/// that they are not captured before the proxy runs. A native proxy follows both and precedes the rest.
 pub(super) fn arrange(pod: &mut CheckedPod, hold: bool) {
     let containers = pod.items_mut(PodSpecList::Containers);
     if hold {
@@ -187,9 +187,9 @@ fn last(items: &mut [Value], name: &str) {
     items.sort_by_key(|item| item.name() == name);
 }
 
-/// Sorts the items that are also among the others into their order. The rest stays in place.
+/// Sorts items that are also in `others` into that order. The rest stays in place.
 pub(super) fn as_in(others: &[Value], items: &mut [Value]) {
-    // Reversed, so that the first of two with one name counts.
+    // Reversed, so that the first of duplicate names wins.
     let places: BTreeMap<&str, usize> =
         others.iter().enumerate().rev().map(|(at, other)| (other.name(), at)).collect();
     let place = |item: &Value| places.get(item.name()).copied();

@@ -1,15 +1,15 @@
-//! Limit of a pod's size: above all pods that the API server stores, and low enough to process, since any client that reaches a
-//! webhook can call it. `inject -f` and the webhook have the same limit.
+//! Size limit of a pod: larger than any pod that the API server stores, but small enough to process, since any client can call a
+//! webhook. `inject -f` and the webhook have the same limit.
 
 use mesh::{InputProblem, Problems};
 use serde_json::Value;
 
-/// Limit of a pod's values in memory in bytes, by the estimate below. The API server stores objects of up to 1.5 MB (etcd's
-/// `--max-request-bytes`); parsed, the most wasteful of them takes less than this.
+/// Maximum bytes of a pod's values in memory, by the estimate below. The API server stores objects of up to 1.5 MB (etcd's
+/// `--max-request-bytes`); parsed, the most wasteful object takes less than this.
 const MAX_BYTES: usize = 96 << 20;
 /// Bytes of a value or a field's name, including the allocator's overhead.
 const VALUE: usize = 48;
-/// Bytes of a node of an object's B-tree; `FIELDS_OF_NODE` is the number of fields that share one.
+/// Bytes of an object's B-tree node, which `FIELDS_OF_NODE` fields share.
 const NODE: usize = 640;
 const FIELDS_OF_NODE: usize = 6;
 
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A list with the number of items that a pod of 1.5 MB holds.
+    /// A list with the number of items that a 1.5 MB pod holds.
     fn of_1_5_megabytes(item: &Value) -> Value {
         let length = item.to_string().len() + 1;
         json!({ "spec": { "containers": [{ "name": "web", "env": vec![item.clone(); 1_500_000 / length] }] } })

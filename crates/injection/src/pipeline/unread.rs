@@ -1,6 +1,6 @@
-//! Long lists of variables of the application's containers, which most injections never read: a mark replaces them. If a template
-//! uses `.Env` or a patch changes such a container, the injection fails here, and the pod is parsed completely and injected
-//! again, with the same outcome as without the marks.
+//! Replaces application containers' long variable lists, which most injections never read, with a mark. If a template uses `.Env`
+//! or a patch changes such a container, the injection fails here, and the pod is parsed completely and injected again, with the
+//! same outcome as without marks.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::sidecar::{INIT, PROXY, VALIDATION};
@@ -24,7 +24,7 @@ pub(crate) fn has_mark(text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// True for containers whose list may stay unread: not for injected ones, whose variables users may also set.
+/// False for injected containers, whose variables users may also set.
 pub(crate) fn may_be(container: &str) -> bool {
     ![PROXY, INIT, VALIDATION].contains(&container)
 }

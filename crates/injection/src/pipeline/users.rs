@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 pub(super) const IDS: [&str; 2] = ["runAsUser", "runAsGroup"];
 
-/// Removes the application's user that OpenShift has set for the proxy: the rules could not distinguish their traffic.
+/// Removes the proxy's OpenShift user, which the application shares: the rules could not distinguish their traffic.
 pub(super) fn forget_openshifts(pod: &mut CheckedPod, namespace: &crate::admission::Namespace) {
     if !namespace.annotations.contains_key(OPENSHIFT_USERS) {
         return;
@@ -20,7 +20,7 @@ pub(super) fn forget_openshifts(pod: &mut CheckedPod, namespace: &crate::admissi
     }
 }
 
-/// Applies the user's choice of the proxy's user and group in all places that must agree, which Go templates can't. With TPROXY,
+/// Applies the user's choice of the proxy's user and group wherever they must agree, which Go templates can't do. With TPROXY,
 /// the proxy's user can't be chosen: transparent sockets require root.
 pub(super) fn settle(
     pod: &mut CheckedPod,

@@ -1,5 +1,5 @@
-//! Calls of the API server and their answers: AdmissionReview, v1 and v1beta1. Every call gets an answer, even with an arbitrary
-//! body, without a request, or with an object other than a pod.
+//! Answers the API server's calls: AdmissionReview v1 and v1beta1. Every call gets an answer, even if it has an arbitrary body,
+//! no request, or an object other than a pod.
 
 mod exchange;
 mod tree;
@@ -15,7 +15,7 @@ use crate::{configuration::Configuration, patch};
 use mesh::Problems;
 use serde_json::Value;
 
-/// Limit of a body in bytes; twice the API server's own limit for a request.
+/// Maximum body length in bytes: twice the API server's own request limit.
 pub const MAX_BYTES: usize = 6 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ fn answered(
     };
     let request = review.request();
     let report = |outcome, reason| ReviewReport::of(request, outcome, reason);
-    // A webhook that is called for too much must not prevent pods from being deleted.
+    // A webhook with overly broad rules must not block the deletion of pods.
     let skipped = match (request.text("operation"), request.other_than_pods()) {
         ("" | "CREATE", None) => None,
         ("" | "CREATE", Some(other)) => Some(format!("the request is for {other}; only pods are injected")),
@@ -118,7 +118,7 @@ fn answered(
 /// The first minor version of Kubernetes 1 with stable native sidecars, as in Istio.
 const STABLE_MINOR: u32 = 33;
 
-/// Knowledge of a cluster. It is queried during a review, so implementations answer at once from their current state.
+/// Knowledge about a cluster. It is queried during a review, so implementations answer at once from their current state.
 pub trait Cluster {
     fn namespace(&self, name: &str) -> Namespace;
 
@@ -126,7 +126,7 @@ pub trait Cluster {
     fn native_sidecars(&self, node: Option<&str>) -> bool;
 }
 
-/// A cluster without any knowledge, in which native sidecars count as unsupported.
+/// An unknown cluster, in which native sidecars count as unsupported.
 #[derive(Clone, Copy, Debug)]
 pub struct UnknownCluster;
 

@@ -1,4 +1,4 @@
-//! Parser of a review into a tree, without fields that no webhook here needs, such as `managedFields`, which are several times as
+//! Parses a review into a tree, without fields that no webhook here needs, such as `managedFields`, which are several times as
 //! long as the variables that they describe.
 
 use crate::pipeline::size::{Allowance, TooLarge};
@@ -10,7 +10,7 @@ use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Without long lists of variables of the application's containers, if possible.
+    /// Without the application containers' long variable lists, if possible.
     Shallow,
     Whole,
 }
@@ -30,7 +30,7 @@ pub(super) fn read(body: &[u8], depth: Depth, cancellation: &Cancellation) -> Re
     let read = PartSeed { reading: &reading, part: ReviewPart::Review }.deserialize(&mut text);
     let read = read.and_then(|value| text.end().map(|()| value));
     match (read, reading.too_large.get()) {
-        // Only a container's name, which may follow its variables, shows if they were needed.
+        // Only a container's name, which may follow its variables, shows whether they were needed.
         (Ok(_), _) if reading.lacks_variables.get() => self::read(body, Depth::Whole, cancellation),
         (Ok(value), _) => Ok(value),
         (Err(_), Some(too_large)) => Err(too_large.to_string()),

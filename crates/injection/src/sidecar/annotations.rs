@@ -1,5 +1,5 @@
-//! A pod's annotations, parsed one by one; all problems are collected. Log levels are checked by the rules of the programs that
-//! read them, which would exit at each start.
+//! Parses a pod's annotations one by one and collects all problems. Log levels are checked, since an invalid one makes its
+//! program exit at each start.
 
 use crate::admission::strings;
 use crate::mesh_config::{excess, listed};
@@ -93,7 +93,7 @@ impl<'a> Annotations<'a> {
     }
 }
 
-/// Settings from the annotations `sidecar-init/FLAG`, which override Istio's, parsed with the plugin's policy.
+/// Settings from the annotations `sidecar-init/FLAG`, which override Istio's, parsed by the plugin's policy.
 pub(super) fn own_settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Setting, String>, Problems> {
     let ours = annotations.given.iter().filter(|(name, _)| name.starts_with(ANNOTATIONS));
     let ours: BTreeMap<String, String> =
@@ -110,7 +110,7 @@ pub(super) fn own_settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Set
     Ok(own.map(|(setting, given)| (setting, bare(&given.value))).collect())
 }
 
-/// A value without spaces around its items, as arguments are also printed in one line.
+/// A value without spaces around its items, as arguments are also printed on one line.
 fn bare(value: &str) -> String {
     value.split(',').map(|item| item.trim_matches([' ', '\t'])).collect::<Vec<_>>().join(",")
 }
@@ -128,12 +128,12 @@ pub(super) fn of_agent(text: &str) -> Vec<(&str, String)> {
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
-/// `--proxyLogLevel`. The agent passes to Envoy the last level without a component, and those of components.
+/// `--proxyLogLevel`. The agent passes Envoy the last level without a component, and all component levels.
 pub(super) fn of_proxy(text: &str) -> Vec<(&str, String)> {
     let whole = text.split(',').rfind(|item| !item.contains(':')).filter(|item| !item.is_empty());
     let components = text.split(',').filter(|item| item.matches(':').count() == 1);
     let faults = whole.into_iter().chain(components).filter(|item| !has_level(item));
-    let faults = faults.map(|item| (item, format!("is not a level of Envoy; expected {ENVOYS}")));
+    let faults = faults.map(|item| (item, format!("is not an Envoy level; expected {ENVOYS}")));
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
@@ -141,9 +141,8 @@ pub(super) fn of_proxy(text: &str) -> Vec<(&str, String)> {
 pub(super) fn of_components(text: &str) -> Vec<(&str, String)> {
     let items = text.split(',').filter(|_| !text.is_empty());
     let faults = items.filter(|item| item.matches(':').count() != 1 || !has_level(item));
-    let faults = faults.map(|item| {
-        (item, format!("is not COMPONENT:LEVEL; expected a level of {ENVOYS}, such as misc:error"))
-    });
+    let faults = faults
+        .map(|item| (item, format!("is not COMPONENT:LEVEL, such as misc:error; expected level {ENVOYS}")));
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
@@ -151,8 +150,8 @@ fn has_level(item: &str) -> bool {
     item.rsplit(':').next().is_some_and(|level| OF_ENVOY.contains(&level))
 }
 
-/// Volumes and mounts that a pod adds to its proxy: JSON, a mapping by name or a list. They become part of a patch, so they must
-/// not contain merge directives. `needs` are the required string fields of an item.
+/// Volumes and mounts that a pod adds to its proxy: a JSON mapping by name, or list. They become part of a patch, so they must
+/// not contain merge directives. `needs` are an item's required string fields.
 pub(super) fn volumes(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
     let Some(text) = annotations.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
     let items = match serde_json::from_str(text) {

@@ -163,7 +163,7 @@ mod tests {
             let modes = (Mode::Redirect, InitMode::Capture);
             let found = identities(&mut annotations, &pod, &namespace, modes, false);
             let Annotations { problems, warnings, .. } = annotations;
-            assert_eq!((found.init.user, found.init.group), (0, 0), "what sets rules is root");
+            assert_eq!((found.init.user, found.init.group), (0, 0), "setting rules requires root");
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             let [of_namespace, proxy] = [found.of_namespace, found.proxy].map(|one| (one.user, one.group));
             (of_namespace, proxy, problems, warnings)

@@ -1,5 +1,5 @@
-//! The settings of one pod's sidecar, typed: its annotations over its ProxyConfig over the mesh's over the values. Templates and
-//! the init container's arguments derive from them only, so that they can't disagree. A plugin gets annotations.
+//! Settings of a pod's sidecar, from its annotations, its ProxyConfig, the mesh's, and the values, in that order. Templates and
+//! the init container's arguments derive only from these, so they can't disagree. A plugin gets annotations.
 
 mod annotations;
 mod identity;
@@ -23,7 +23,7 @@ pub struct Sidecar {
     pub mode: Mode,
     pub init: InitMode,
     pub traffic: Traffic,
-    /// Settings from the pod's annotations `sidecar-init/`, which override `traffic`.
+    /// Settings from the pod's `sidecar-init/` annotations, which override `traffic`.
     pub own_settings: BTreeMap<Setting, String>,
     pub init_switches: Vec<Setting>,
     /// Variables of the init container: the ProxyConfig's `proxyMetadata`, and settings without a flag.
@@ -33,24 +33,24 @@ pub struct Sidecar {
     /// The mesh's `defaultConfig` with the pod's `proxy.istio.io/config` over it, by JSON names.
     pub proxy_config: Value,
     pub proxy_metadata: BTreeMap<String, String>,
-    /// The templates' status port, by the annotation or the values; `None` if disabled.
+    /// The templates' status port, from the annotation or the values; `None` if disabled.
     pub status_port: Option<u16>,
     /// The proxy's readiness probe, used only with a status port.
     pub readiness: ProxyReadinessProbe,
     /// Allowed failures of the proxy's startup probe, one a second; `None` without such a probe.
     pub startup_failures: Option<u32>,
-    /// The proxy is an init container with `restartPolicy: Always`.
+    /// True for an init container with `restartPolicy: Always`.
     pub native: bool,
     /// The application waits for the proxy (`holdApplicationUntilProxyStarts`). A native sidecar starts first anyway.
     pub hold: bool,
     pub proxy_image: String,
     pub init_image: String,
-    /// `resources` of the proxy, by annotations or values; null if absent.
+    /// The proxy's `resources`, from annotations or values; null if absent.
     pub resources: Value,
     pub init_resources: Value,
     /// Value of `--log_output_level`; if empty, programs keep their own default.
     pub log_level: String,
-    /// Value of `--proxyLogLevel`; the next field is that of `--proxyComponentLogLevel`.
+    /// Value of `--proxyLogLevel`; the next field holds `--proxyComponentLogLevel`'s.
     pub proxy_log_level: Option<String>,
     pub proxy_component_log_level: Option<String>,
     pub cluster: String,
@@ -66,7 +66,7 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Replaces Istio's proxy by another one, or adds one to another.
+    /// Replaces Istio's proxy with another, or adds a further one.
     pub(crate) fn replace_proxy(&mut self, proxy: &OtherProxy) {
         if let Some(uid) = proxy.uid.map(i64::from) {
             self.identities.proxy.user = uid;
@@ -87,7 +87,7 @@ impl Sidecar {
         self.has_agent = false;
     }
 
-    /// The init container's arguments from `istio-iptables` on; the pod's own annotations override. Empty without the container.
+    /// The init container's arguments, from `istio-iptables`; the pod's own annotations win. Empty without the container.
     pub fn arguments(&self) -> Vec<String> {
         if self.init == InitMode::Nothing {
             return Vec::new();
@@ -119,7 +119,7 @@ impl Sidecar {
         own.cloned().unwrap_or_else(|| self.traffic.proxy.to_string())
     }
 
-    /// Annotations of the capture for a plugin that the pod lacks; empty without a plugin.
+    /// The plugin's capture annotations that the pod lacks; empty without a plugin.
     pub fn plugin_annotations(&self, pod: &Value) -> Vec<(String, String)> {
         if !self.has_plugin {
             return Vec::new();
@@ -136,7 +136,7 @@ impl Sidecar {
                 return setting.row().annotation().filter(|_| is_told).map(|name| (name, value));
             };
             let value = match setting {
-                // A plugin excludes the ports of Istio's proxy itself.
+                // A plugin itself excludes the ports of Istio's proxy.
                 Setting::InboundPortsExclude if self.has_agent => written(&traffic.exclude_inbound),
                 Setting::ServiceExcludeCidr if value.is_empty() => return None,
                 _ => value,
@@ -153,7 +153,7 @@ impl Sidecar {
 /// Ports of Istio's proxy that are never captured: metrics and readiness.
 const ISTIO_PORTS: [u16; 2] = [15090, 15021];
 
-/// `sidecar.istio.io/interceptionMode`: the way of inbound traffic to the proxy.
+/// `sidecar.istio.io/interceptionMode`: how inbound traffic reaches the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Redirect,
@@ -166,7 +166,7 @@ pub enum Mode {
 pub enum InitMode {
     /// `istio-init`, which sets the rules.
     Capture,
-    /// `istio-validation`, which checks the rules of a plugin.
+    /// `istio-validation`, which checks a plugin's rules.
     Validation,
     Nothing,
 }
@@ -191,17 +191,17 @@ impl InitMode {
     }
 }
 
-/// Differences of a template's proxy from Istio's. It has no agent.
+/// A template's proxy other than Istio's, without an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherProxy {
-    /// Listening port; `None` for that of Istio's proxy. The same for inbound.
+    /// Listening port; `None` for Istio's. The same applies to `inbound_port`.
     pub outbound_port: Option<u16>,
     pub inbound_port: Option<u16>,
     pub uid: Option<u32>,
     pub own_ports: &'static [u16],
 }
 
-/// The capture of a pod's traffic, and its way to the proxy.
+/// The capture of a pod's traffic, and its path to the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
     pub mode: Mode,
@@ -209,7 +209,7 @@ pub struct Traffic {
     pub inbound_port: u16,
     /// The user or group number that identifies the proxy to the rules.
     pub proxy: i64,
-    /// The configured lists of [`TABLE`], without that of the next field.
+    /// The configured lists of [`TABLE`], except the next field's.
     lists: BTreeMap<Setting, String>,
     /// Includes the agent's port, but not the proxy's own.
     pub exclude_inbound: Vec<u16>,
@@ -222,7 +222,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// The capture by annotations, else by the values. All annotations are checked, even those without effect.
+    /// Reads the capture from annotations, else values. All annotations are checked, even those without effect.
     fn read(
         annotations: &mut Annotations<'_>,
         mode: Mode,
@@ -238,7 +238,7 @@ impl Traffic {
         for row in others.iter().chain(first).filter(|row| row.setting != Setting::InterceptionMode) {
             let names = row.setting.row().annotations.iter();
             let given: Vec<String> = names.filter_map(|name| annotations.list(name, row.form)).collect();
-            // The first annotation of the pod counts.
+            // The pod's first annotation wins.
             lists.extend(given.into_iter().next().map(|list| (row.setting, list)));
         }
         let exclude_inbound = lists.remove(&Setting::InboundPortsExclude).unwrap_or_default();

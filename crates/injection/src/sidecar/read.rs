@@ -1,4 +1,4 @@
-//! A pod's annotations over its ProxyConfig over the mesh's over the values, resolved once.
+//! Resolves annotations, the pod's ProxyConfig, the mesh's, and the values, in that order.
 
 use super::annotations::{
     Annotations, LevelFaults, of_agent, of_components, of_proxy, own_settings, volumes,
@@ -12,7 +12,7 @@ use mesh::{Problems, Setting, data::document::mapping, istio::annotations as kno
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Variables of the request's path with the network and the cluster.
+/// Request path variables for the network and the cluster.
 const NETWORK_VARIABLE: &str = "ISTIO_META_NETWORK";
 const CLUSTER_VARIABLE: &str = "ISTIO_META_CLUSTER_ID";
 
@@ -45,7 +45,7 @@ impl Sidecar {
         traffic.proxy = identities.known_by;
         let log_level = level(&mut annotations, known::AGENT_LOG_LEVEL, of_agent, &values.log_level);
         let proxy_log_level = level(&mut annotations, known::LOG_LEVEL, of_proxy, &values.proxy.log_level);
-        // The agent reads it only if the other contains no component.
+        // The agent reads component levels only if `proxy_log_level` has none.
         let faults: LevelFaults = if proxy_log_level.contains(':') { |_| Vec::new() } else { of_components };
         let components = &values.proxy.component_log_level;
         let components = level(&mut annotations, known::COMPONENT_LOG_LEVEL, faults, components);
@@ -189,7 +189,7 @@ fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &Isti
     (image(&values.proxy.image, proxy), image(&values.init_image, annotated.unwrap_or(&values.variant)))
 }
 
-/// `resources` by annotations; null without any. One annotation replaces all of the values' resources.
+/// `resources` from annotations; null without any. One annotation replaces all of the values' resources.
 fn resources(annotations: &mut Annotations<'_>) -> Value {
     let mut resources = Value::Null;
     let mut requested: BTreeMap<&str, (&str, f64)> = BTreeMap::new();
@@ -265,7 +265,7 @@ fn init_switches(init: InitMode, values: &IstioValues) -> Vec<Setting> {
 /// Types of Istio's images, as suffixes of tags; a tag without one has the type `default`.
 const TYPES: [&str; 2] = ["-debug", "-distroless"];
 
-/// An image's reference. `name` is below the hub, or with a slash a full reference, left unchanged. A type replaces the tag's.
+/// Returns an image's reference: a `name` with a slash unchanged, others under the hub. A type replaces the tag's.
 fn reference(hub: &str, name: &str, tag: &str, kind: &str) -> String {
     if name.contains('/') {
         return name.to_owned();

@@ -1,4 +1,4 @@
-//! Templates: from a sidecar to a patch of its pod.
+//! Templates render a sidecar as a pod patch.
 
 mod built_in;
 mod context;

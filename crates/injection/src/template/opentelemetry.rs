@@ -1,9 +1,9 @@
-//! OpenTelemetry's resource attributes of a pod's service, which a proxy adds to its spans if the mesh enables it
+//! OpenTelemetry's resource attributes of a pod's service, which a proxy adds to its spans if the mesh enables them
 //! (`serviceAttributeEnrichment`). The control plane itself sets the service's name.
 
 use serde_json::Value;
 
-/// The value of `OTEL_RESOURCE_ATTRIBUTES`: by annotations `resource.opentelemetry.io/`, else by the pod's other fields.
+/// The value of `OTEL_RESOURCE_ATTRIBUTES`: from annotations `resource.opentelemetry.io/`, else from the pod's other fields.
 /// Attributes without a value are left out. `None` if no provider of the MeshConfig enables them.
 pub(super) fn attributes(
     mesh: &Value,
@@ -16,7 +16,7 @@ pub(super) fn attributes(
         provider["opentelemetry"]["serviceAttributeEnrichment"] == "OTEL_SEMANTIC_CONVENTIONS"
     };
     providers.find(asks)?;
-    // As in Istio, the pod's own `istio-proxy` is one of its containers. With several, the one that makes the span is unknown.
+    // As in Istio, the pod's own `istio-proxy` is one of its containers. Of several containers, the span's is unknown.
     let image = if containers[1].is_null() { &containers[0]["image"] } else { &Value::Null };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let set = |text: &String| !text.is_empty();
@@ -33,7 +33,7 @@ pub(super) fn attributes(
     Some(known.collect::<Vec<_>>().join(","))
 }
 
-/// `TAG@DIGEST` of an image, or the existing one of them; empty without either.
+/// An image's `TAG@DIGEST`, or whichever part exists; empty without either.
 fn version_of(image: &str) -> String {
     let (name, digest) = image.split_once('@').unwrap_or((image, ""));
     let last = name.rsplit_once('/').map_or(name, |(_, last)| last);

@@ -28,7 +28,7 @@ pub struct WebhookFinding {
     pub configurations: BTreeSet<String>,
 }
 
-/// Reason for an unknown verdict: a clause with `{}` in the place of its subjects.
+/// Reason for an unknown verdict: a clause with `{}` for its subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unjudged(pub &'static str);
 
@@ -117,13 +117,13 @@ fn without_service(service: &str, refuses: bool, names: &[&str]) -> Finding {
 
 fn without_bundle(names: &[&str]) -> Finding {
     let names = names.join(", ");
-    let text = format!("missing in webhook {names}, so that the API server does not trust the injector");
-    let remedy = "check the log of the injector, which sets it for certificates that it makes";
+    let text = format!("missing in webhook {names}, so the API server does not trust the injector");
+    let remedy = "check the injector's log: it sets caBundle for certificates that it makes";
     Finding::warning(Code::WebhookUntrusted, "clientConfig.caBundle", text, remedy)
 }
 
-/// Webhooks of different injectors that are called for the same pods: the worst finding for each two configurations. It is a
-/// failure for an existing pod, and for one with only the labels that one of the webhooks requires.
+/// Finds webhooks of different injectors that are called for the same pods: the worst finding per pair of configurations. It is a
+/// failure for an existing pod, or for one with only the labels that one webhook requires.
 pub fn rivals(webhooks: &[&Webhook], pods: &[SelectedPod<'_>]) -> Vec<WebhookFinding> {
     let mut found = BTreeMap::new();
     for (at, first) in webhooks.iter().enumerate() {

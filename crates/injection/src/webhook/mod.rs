@@ -20,7 +20,7 @@ pub const INJECTION: &str = "istio-injection";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// The webhook's name without Istio's suffix, and its configuration's.
+    /// The webhook's name without Istio's suffix, then the configuration's.
     pub name: String,
     /// Name of the configuration, by which the API server orders webhooks.
     pub configuration: String,
@@ -28,7 +28,7 @@ pub struct Webhook {
     pub object: LabelSelector,
     pub client: WebhookClient,
     pub injector: InjectorIdentity,
-    /// The webhook has `matchConditions` in addition to selectors.
+    /// True if the webhook also has `matchConditions`.
     pub is_conditional: bool,
 }
 

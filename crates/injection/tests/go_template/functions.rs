@@ -1,4 +1,4 @@
-//! Results of each function of templates.
+//! Results of each template function.
 
 use super::world::World;
 use injection::template::go;
@@ -26,8 +26,8 @@ fn printed(world: &World, pipeline: &str) -> Result<String, String> {
 fn of_sprig() -> impl Iterator<Item = (&'static str, String)> {
     let lines = include_str!("sprig.txt").lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| {
-        let (pipeline, expected) = line.rsplit_once(" => ").expect("a pipeline and what it makes");
-        (pipeline, serde_json::from_str(expected).expect("a text of JSON"))
+        let (pipeline, expected) = line.rsplit_once(" => ").expect("a pipeline and its result");
+        (pipeline, serde_json::from_str(expected).expect("a JSON string"))
     })
 }
 
@@ -66,7 +66,7 @@ fn each_function_has_a_row() {
 fn errors_name_the_line_and_the_function() {
     let world = World::new();
     check("errors", |template| {
-        let template: String = serde_json::from_str(template).expect("a text of JSON");
+        let template: String = serde_json::from_str(template).expect("a JSON string");
         let shown = world.render(&template).expect_err(&template);
         assert!(shown.len() < 600 && !shown.contains("map["), "{shown}");
         shown

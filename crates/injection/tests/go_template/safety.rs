@@ -91,7 +91,7 @@ fn no_text_of_a_pod_becomes_structure() {
                     filled += 1;
                     let mut all = Vec::new();
                     keys(&made, &mut all);
-                    // A key that the template makes of the string is the whole string.
+                    // A key that the template makes from the string is the whole string.
                     let is_known = |key: &String| ["a", "b", "c", "k"].contains(&key.as_str()) || key == text;
                     assert!(all.iter().all(is_known), "{template}{text:?}: {made}");
                     assert_eq!(made["b"], json!([1]), "{template}{text:?}: {made}");

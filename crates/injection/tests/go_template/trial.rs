@@ -38,7 +38,7 @@ fn an_unused_invalid_template_has_no_effect() {
     let broken = "policy: enabled\ntemplates:\n  sidecar: '{}'\n  other: '{{ if }}'\n";
     let configuration = configured(broken).expect("a configuration");
     assert!(
-        configuration.warnings[0].ends_with("; it refuses the pods that name it"),
+        configuration.warnings[0].ends_with("; pods that name it are refused"),
         "{:?}",
         configuration.warnings
     );
@@ -76,6 +76,6 @@ fn duplicate_keys_of_a_template_are_warnings() {
     let outcome = inject(&pod, &AdmissionContext::default(), &configuration).expect("injected");
     let injection::InjectionOutcome::Injected(injected) = outcome else { panic!("skipped") };
     assert_eq!(injected.pod["spec"]["volumes"], json!([{"name": "cache", "emptyDir": {}}]));
-    let expected = "in its output, the key \"name\" appears at line 4, column 5 and at line 6, column 5; the later one counts";
+    let expected = "in its output, the key \"name\" appears at line 4, column 5 and at line 6, column 5; the later one wins";
     assert!(injected.warnings.iter().any(|warning| warning.ends_with(expected)), "{:?}", injected.warnings);
 }

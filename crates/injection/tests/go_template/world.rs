@@ -47,8 +47,8 @@ impl World {
         let mut configuration = Configuration::default();
         configuration.values.raw = values;
         configuration.mesh.raw = mesh;
-        let mut sidecar = Sidecar::of(&pod, &admission, &configuration.values, &configuration.mesh)
-            .expect("nothing is wrong with it");
+        let mut sidecar =
+            Sidecar::of(&pod, &admission, &configuration.values, &configuration.mesh).expect("a valid pod");
         sidecar.proxy_config = json!({"discoveryAddress": "istiod.mesh.svc:15012", "proxyMetadata": {"A": "1"}, "statusPort": 15020});
         sidecar.proxy_image = "hub/proxyv2:1".to_owned();
         sidecar.init_image = "hub/init:1".to_owned();

@@ -43,7 +43,7 @@ impl Case {
                 testkit::sections::read(&file).into_iter().filter(|(name, _)| name.ends_with(".yaml"));
             found.extend(inputs.map(|(name, text)| Self::read(file.clone(), name, text)));
         }
-        assert!(found.len() >= 71, "manifests have got lost");
+        assert!(found.len() >= 71, "manifests are missing");
         found
     }
 

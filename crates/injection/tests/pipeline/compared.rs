@@ -1,5 +1,5 @@
-//! An injected pod, as stored by the API server, has no difference to this injector; with another configuration, each difference
-//! has its place.
+//! An injected pod, as stored by the API server, equals this injector's result; under another configuration, each difference has
+//! its place.
 
 use super::cases::{Case, Setup};
 use injection::compare::{ComparisonVerdict, compare};

@@ -1,5 +1,5 @@
-//! Each manifest of `tests/pods` is injected with the result in its section, by a patch that applies, and a second injection
-//! changes nothing. `UPDATE_GOLDENS=1` writes the results.
+//! Injecting each manifest of `tests/pods` gives the result in its section and a patch that applies; a second injection changes
+//! nothing. `UPDATE_GOLDENS=1` writes the results.
 
 use super::cases::{Case, Setup};
 use crate::support::rfc6902::apply;

@@ -1,4 +1,4 @@
-//! Injections: those of `tests/pods` one by one, and properties of any others.
+//! Injections of each pod in `tests/pods`, and properties of any injection.
 
 mod cases;
 mod compared;

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 const PODS: usize = 32;
 
-/// Template with names of containers that the pods have too (`a`, `d`), and a volume and a secret besides theirs. Its sources and
-/// handlers are those of the pods, since a strategic merge has no rule for others.
+/// Template with container names that the pods have too (`a`, `d`), and an additional volume and secret. It has the pods' sources
+/// and handlers, since a strategic merge has no rule for others.
 const TEMPLATE: &str = r#"
 metadata:
   labels: {mesh: "of-{{ .ObjectMeta.Name }}"}
@@ -119,7 +119,7 @@ fn a_status_that_lists_all_containers_is_refused() {
         })
     };
     let refused = Setup::plain().inject(&pod("web")).expect_err("nothing would be left").to_string();
-    assert!(refused.contains("\"web\" lists it and all other containers"), "{refused}");
+    assert!(refused.contains("\"web\" is listed with all other containers"), "{refused}");
     assert!(matches!(Setup::plain().inject(&pod("gone")), Ok(InjectionOutcome::Injected(_))));
 }
 

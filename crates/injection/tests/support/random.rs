@@ -16,7 +16,7 @@ pub(crate) struct Written {
     within: Option<String>,
 }
 
-/// Changed paths: of values whose lines may differ, and of removed ones.
+/// Paths of changed values, whose lines may differ, and of removed values.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) lines: Vec<String>,
@@ -125,7 +125,7 @@ impl Random {
         if self.one_in(4) {
             out.count += 1;
             let comment = format!("{}# comment {}", " ".repeat(column), out.count);
-            // It moves with the value below it.
+            // The comment moves with the value below.
             out.line(comment, &[&format!("{path}/moved")]);
         }
         if self.one_in(8) {
@@ -179,7 +179,7 @@ impl Random {
         let pretty = serde_json::to_string_pretty(value).expect("JSON");
         for (at, text) in pretty.lines().enumerate() {
             if at > 0 {
-                // Without a number: it may be lost when items change their order.
+                // A comment without a number may be lost when items are reordered.
                 line.push_str(if self.one_in(4) { "  # within [ '" } else { "" });
                 out.line(std::mem::take(line), &[&format!("{path}/*")]);
                 *line = " ".repeat(self.below(7));

@@ -1,5 +1,5 @@
-//! Certificate authority and the server's certificate, the only one that it signs: its names, and the time of its renewal.
-//! Each replica makes its own and never stores it, so its key never leaves the process.
+//! Certificate authority, and the server's certificate, the only one that the authority signs: names and renewal time.
+//! Each replica makes its own server certificate and never stores it, so the key never leaves the process.
 
 use crate::serve::tls::{CertificateChain, IdentityError, ServerIdentity, validity};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa};
@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use std::{sync::Arc, time::Duration};
 use x509_cert::der::pem::{LineEnding, encode_string};
 
-/// Certificate by which others are checked, without its key.
+/// Certificate that verifies others, without its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trusted {
     pub(super) der: CertificateDer<'static>,
@@ -45,7 +45,7 @@ pub(super) enum CaError {
     Show(#[from] IdentityError),
 }
 
-/// Seconds by which certificates are valid before they are made, for clients whose clocks are behind.
+/// Seconds by which validity precedes creation, for clients whose clocks are slow.
 const SKEW: i64 = 3600;
 
 /// Name of the authority. Certificates are checked against this name, so it must not change.
@@ -153,7 +153,7 @@ fn set_validity(params: &mut CertificateParams, life: Life) {
     params.not_after = at(life.ends);
 }
 
-/// Names by which a Service is called; the API server uses the one that ends in `svc` (`ServerName` of
+/// Names of a Service for its callers; the API server uses the name that ends in `svc` (`ServerName` of
 /// `k8s.io/apiserver/pkg/util/webhook`).
 pub(super) fn names(service: &str, namespace: &str) -> Vec<String> {
     let short = format!("{service}.{namespace}.svc");
@@ -173,13 +173,13 @@ pub(super) struct ServedLeaf {
 }
 
 impl ServedLeaf {
-    /// Time of the next certificate: after two thirds of this one's life, or immediately if another authority signs now.
+    /// Time of the next certificate: after two thirds of this one's life, or now if another authority signs.
     pub(super) fn due(&self, signer: &Ca) -> i64 {
         if self.signer == signer.trusted.der { self.life.part(2, 3) } else { i64::MIN }
     }
 }
 
-/// Replaces the certificate if the next one is due. Open connections keep theirs.
+/// Replaces the certificate if due. Open connections keep theirs.
 pub(super) fn refresh(
     shown: &mut Option<ServedLeaf>,
     signer: &Ca,

@@ -1,15 +1,15 @@
-//! `serve --self-signed`: the injector's certificate authority, the server's certificate, and the `caBundle` by which the API
-//! server checks it. No other program is needed, and no request is dropped when one of them changes.
+//! `serve --self-signed`: the injector's certificate authority, the server's certificate, and the `caBundle` with which the API
+//! server checks it. No other program is needed, and no request is dropped when any of these changes.
 //!
 //! ```text
-//! Secret ------> rotation: is a step due? ---> Secret (the second writer is refused, and reads again)
+//! Secret ------> rotation: is a step due? ---> Secret (a second writer is refused, and rereads it)
 //!                  |
 //!                  +------> ca: the server's certificate, signed by the current authority, only in memory
 //!                  |
 //!                  +------> webhooks: caBundle of each webhook configuration, whenever it differs
 //! ```
 //!
-//! All state comes from watches. They also report the program's own writes, so events have only one source.
+//! All state comes from watches, which also report the program's own writes, so events have only one source.
 
 mod ca;
 mod reconciler;
@@ -30,22 +30,22 @@ use std::{error::Error, path::PathBuf, sync::Arc, time::Duration};
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
 pub(crate) struct AuthorityFlags {
-    /// Maintain a certificate authority in a Secret, and the caBundle of the webhooks
+    /// Maintain a certificate authority in a Secret, and the webhooks' caBundle
     #[arg(long)]
     pub(crate) self_signed: bool,
     /// Service that the webhooks call; certificates contain its names
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector", value_parser = namespace, requires = "self_signed")]
     service: String,
-    /// Namespace of the Service and of the Secret
+    /// Namespace of the Service and the Secret
     #[arg(long, value_name = "NAME", default_value = NAMESPACE, value_parser = namespace, requires = "self_signed")]
     namespace: String,
-    /// Secret of the authority
+    /// The authority's Secret
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-ca", requires = "self_signed")]
     ca_secret: String,
-    /// Host of the URL in webhooks without a Service: added to certificates, and its caBundle is set; repeatable
+    /// Host in the URL of webhooks without a Service: added to certificates; the webhooks' caBundle is set; repeatable
     #[arg(long = "name", value_name = "HOST", value_parser = host, requires = "self_signed")]
     names: Vec<String>,
-    /// Webhook configurations, separated by commas, in which caBundle is set
+    /// Comma-separated webhook configurations in which caBundle is set
     #[arg(
         long,
         value_name = "NAMES",
@@ -60,13 +60,13 @@ pub(crate) struct AuthorityFlags {
     /// Validity of a server certificate
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = lifetime, requires = "self_signed")]
     certificate_lifetime: Duration,
-    /// Kubeconfig of the API server, outside of a cluster
+    /// Kubeconfig for the API server, outside a cluster
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 /// Read timeout of connections to the API server. An idle watch is silent, but the API server ends it earlier, after 290
-/// seconds (`timeoutSeconds`, the default of `kube`).
+/// seconds (`timeoutSeconds`, `kube`'s default).
 pub(crate) const SILENCE: Duration = Duration::from_secs(295);
 
 fn lifetime(text: &str) -> Result<Duration, String> {
@@ -75,7 +75,7 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     life.ok_or_else(|| "expected a positive number with s, m, h or d, such as 90d, up to 36500d".to_owned())
 }
 
-/// Waits for the authority until the API server answers, and makes the first certificate of the server.
+/// Waits until the API server answers and the authority exists, and makes the first server certificate.
 pub(crate) async fn begin(
     flags: &AuthorityFlags,
 ) -> Result<(Arc<tls::ServerIdentity>, CertificateReconciler), Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! Loop of `--self-signed`: takes events and the time, and performs due steps one after the other.
+//! Loop of `--self-signed`: handles events and timeouts, and performs due steps one by one.
 
 use super::AuthorityFlags;
 use super::ca::{self, CaError, ServedLeaf};
@@ -21,13 +21,13 @@ use tokio::time::{Instant, sleep_until};
 
 /// Field manager of all writes (`managedFields`).
 const MANAGER: &str = "sidecar-injector";
-/// Delay after a write, and the longest one after writes that failed, or that the watch has not reported.
+/// Delay after a write, and the longest after writes that failed, or that the watch has not reported.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const MAX_DELAY: Duration = Duration::from_secs(30);
-/// Time after which the clock is read again, however far off the next step is: clocks are set, machines sleep.
+/// Longest time between readings of the clock, however far off the next step: clocks are set, machines sleep.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit of the API server's answer at the start of a watch.
+/// Time limit for the API server's answer when a watch starts.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 enum AuthorityEvent {
@@ -44,7 +44,7 @@ pub(crate) struct CertificateReconciler {
     names: Vec<String>,
     callers: Arc<Callers>,
     events: BoxStream<'static, AuthorityEvent>,
-    /// Last observed Secret (`Some(None)`: it does not exist); `None` until it is known.
+    /// Last observed Secret (`Some(None)`: none exists); `None` until observed.
     seen: Option<Option<Secret>>,
     /// Last valid Secret, which replaces a damaged or deleted one.
     sound: Option<Secret>,
@@ -129,7 +129,7 @@ impl CertificateReconciler {
         match event {
             AuthorityEvent::Secret(secret) => {
                 self.seen = Some(secret);
-                // The watch works, so the next write would not repeat the last one.
+                // The watch works, so the next write does not repeat the last one.
                 self.backoff = delays();
             }
             AuthorityEvent::Configuration(name, configuration) => {
@@ -139,7 +139,7 @@ impl CertificateReconciler {
         }
     }
 
-    /// Performs the due steps. A refusal of the API server is logged and retried.
+    /// Performs the due steps. A refusal by the API server is logged and retried.
     pub(super) async fn reconcile(&mut self) -> Result<(), CaError> {
         self.next = Instant::now() + MAX_WAIT;
         if let Some(resume) = self.resume.filter(|resume| Instant::now() < *resume) {
@@ -189,7 +189,7 @@ impl CertificateReconciler {
         }
     }
 
-    /// True if all webhooks trust these authorities. A missing webhook calls no server.
+    /// True if all webhooks trust these authorities. Missing webhooks don't matter.
     fn is_announced(&self, authorities: &Authorities) -> bool {
         let bundle = authorities.bundle();
         self.webhooks.len() == self.callers.all().len()
@@ -225,7 +225,7 @@ impl CertificateReconciler {
                 false
             }
         };
-        // If the watch reports nothing, the step is retried, and refused if it was already done.
+        // If the watch reports nothing, the step is retried, and refused if already done.
         self.pause(is_known);
     }
 
@@ -252,13 +252,13 @@ impl CertificateReconciler {
             self.backoff = delays();
             self.resume = None;
         } else {
-            // Repeated overwrites by another program are corrected after increasing delays.
+            // If another program keeps overwriting, corrections are increasingly delayed.
             self.pause(false);
         }
     }
 
-    /// Delays the next write, longer each time. After success, the event that reports the write ends the delay; after a
-    /// failure, no event does.
+    /// Delays the next write, longer each time. After a success, the event that reports the write ends the delay; after a
+    /// failure, none does.
     fn pause(&mut self, well: bool) {
         self.next = Instant::now() + self.backoff.next().unwrap_or(MAX_DELAY);
         self.resume = (!well).then_some(self.next);

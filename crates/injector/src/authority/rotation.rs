@@ -1,4 +1,4 @@
-//! Steps of an authority: creation, announcement, signing and removal. It reads no clock: times are arguments.
+//! Steps of an authority: creation, announcement, signing and removal. Reads no clock: times are arguments.
 //!
 //! ```text
 //!   born                 two thirds                           ends
@@ -6,8 +6,8 @@
 //!                        |-- announced --|--- signs ------------------------ ...
 //! ```
 //!
-//! Callers have to trust an authority before it signs. So the next one is first announced in the bundle, and signs only when
-//! all webhooks are known to have it. The previous one is trusted until it ends.
+//! Callers have to trust an authority before it signs. So the next one is first announced in the bundle, and signs only once
+//! all webhooks are known to have it. The previous one is trusted until it expires.
 
 use super::ca::{Ca, CaError, Trusted, read_all};
 use cluster::error::describe;
@@ -23,14 +23,14 @@ pub(crate) struct Authorities {
     pub(super) previous: Vec<Trusted>,
 }
 
-/// Steps, as logged. The first makes an authority if none can sign.
+/// Steps, as logged. The first step makes an authority if none can sign.
 pub(super) const BEGUN: &str = "a CA is created";
 pub(super) const ANNOUNCED: &str = "the next CA is announced";
 pub(super) const EXCHANGED: &str = "the next CA signs now";
 pub(super) const FORGOTTEN: &str = "an expired CA is removed";
 
 impl Authorities {
-    /// Certificates that callers have to trust, the oldest first, so that an exchange changes nothing here.
+    /// Certificates that callers must trust, oldest first, so an exchange changes nothing here.
     pub(crate) fn bundle(&self) -> String {
         let mut all: Vec<&Trusted> = self.previous.iter().collect();
         all.push(&self.current.trusted);
@@ -39,7 +39,7 @@ impl Authorities {
         all.into_iter().map(Trusted::pem).collect()
     }
 
-    /// End of the current authority's certificate, in seconds since 1970.
+    /// Expiry of the current authority's certificate, in seconds since 1970.
     pub(crate) fn ends(&self) -> i64 {
         self.current.trusted.life.ends
     }
@@ -52,7 +52,7 @@ impl Authorities {
     }
 }
 
-/// An authority may sign once it was announced for a hundredth of its life.
+/// An authority may sign once announced for a hundredth of its life.
 fn takes_over(next: &Ca) -> i64 {
     next.trusted.life.part(1, 100)
 }
@@ -112,7 +112,7 @@ pub(crate) fn read(secret: &Secret) -> Result<Option<Authorities>, String> {
     }))
 }
 
-/// Secret of authorities. Written over the one that was read, it keeps its version, so the second writer is refused.
+/// The authorities' Secret. Written over a Secret that was read, it keeps the version, so a second writer is refused.
 pub(super) fn write(authorities: &Authorities, name: &str, over: Option<&Secret>) -> Secret {
     let mut secret = over.cloned().unwrap_or_else(|| Secret {
         metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
@@ -143,7 +143,7 @@ mod tests {
     const LIFETIME: Duration = Duration::from_secs(300);
     const START: i64 = 1_795_305_600;
 
-    /// Steps, second by second; bundles are known everywhere if `announced`.
+    /// Steps, second by second; all webhooks have the bundle if `announced`.
     fn story(until: i64, announced: impl Fn(i64) -> bool) -> (Vec<(i64, &'static str)>, Option<Authorities>) {
         let (mut known, mut text) = (None, Vec::new());
         let mut trusted = String::new();
@@ -153,7 +153,7 @@ mod tests {
             let done = step(&mut known, now, LIFETIME, announced(second)).expect("keys");
             let authorities = known.as_ref().expect("it has begun");
             assert!(done.is_none() || due <= now, "{second}: {done:?} was due at {}", due - START);
-            assert!(!authorities.current.trusted.life.is_over(now), "{second}: what signs has ended");
+            assert!(!authorities.current.trusted.life.is_over(now), "{second}: the signer has expired");
             if done == Some(EXCHANGED) {
                 assert!(
                     trusted.contains(&authorities.current.trusted.pem()),

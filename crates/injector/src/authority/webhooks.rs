@@ -1,6 +1,6 @@
-//! Webhook configurations of the server: the `caBundle` by which the API server checks it, and the number of webhooks that
-//! call it. Without any, pods are created without injection, and no request shows that; so it is logged, counted, and
-//! reported by `/ready?verbose`.
+//! The server's webhook configurations: the `caBundle` with which the API server checks it, and the number of webhooks that
+//! call it. Without any, pods are created without injection, and no request shows that; so missing webhooks are logged,
+//! counted, and reported by `/ready?verbose`.
 
 use data_encoding::BASE64;
 use hyper::Uri;
@@ -48,7 +48,7 @@ impl WebhookService {
         let found =
             if others.is_empty() { "it has none".to_owned() } else { Vec::from_iter(others).join(", ") };
         let Self { namespace, name, hosts } = self;
-        let hosts = if hosts.is_empty() { "that --name gives".to_owned() } else { hosts.join(" or ") };
+        let hosts = if hosts.is_empty() { "from --name".to_owned() } else { hosts.join(" or ") };
         Err(format!(
             "none of its webhooks calls this server ({found}); expected the Service {namespace}/{name}, or a URL with the host {hosts}"
         ))
@@ -71,7 +71,7 @@ pub(crate) fn webhooks(configuration: &Value) -> impl Iterator<Item = &Value> {
 
 /// Patch that sets this bundle in the webhooks that call the server; `None` if all of them have it.
 ///
-/// A strategic merge patch: webhooks of other servers and all other fields are unchanged. It names the version that was read,
+/// A strategic merge patch: other servers' webhooks and all other fields are unchanged. It names the version that was read,
 /// so a webhook that is removed meanwhile does not come back as a fragment.
 pub(super) fn patch(configuration: &Value, service: &WebhookService, bundle: &str) -> Option<Value> {
     let behind = service.behind(configuration, bundle);
@@ -83,7 +83,7 @@ pub(super) fn patch(configuration: &Value, service: &WebhookService, bundle: &st
         .then(|| json!({ "metadata": { "resourceVersion": version }, "webhooks": webhooks }))
 }
 
-/// Host of a URL in the form of `--name`; webhooks call only by HTTPS.
+/// Host of a URL in the form of `--name`; webhooks only use HTTPS.
 fn host_of(url: &str) -> Option<String> {
     let url: Uri = url.parse().ok()?;
     let called = url.host().filter(|_| url.scheme_str() == Some("https"))?;
@@ -96,7 +96,7 @@ pub(super) fn host(text: &str) -> Result<String, String> {
     Ok(name.to_str().into_owned())
 }
 
-/// Time that a configuration may be wrong before it is logged: an installation is applied object by object.
+/// Time that a configuration may be wrong before it is logged: installations are applied object by object.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Number of webhooks of a configuration that call the server, or the reason why none does.
@@ -120,7 +120,7 @@ impl Known {
 
 impl Callers {
     pub(super) fn new<'a>(names: impl IntoIterator<Item = &'a String>) -> Self {
-        let fault = "it was not read from the API server yet; expected a role that may list and watch it";
+        let fault = "the API server has not returned it yet; expected a role that may list and watch it";
         let known = |name: &String| (name.clone(), Known::new(Err(fault.to_owned())));
         Self(Mutex::new(names.into_iter().map(known).collect()))
     }

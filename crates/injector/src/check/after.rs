@@ -1,4 +1,4 @@
-//! Checks of an installation: its pods run, its webhooks trust its authority, and its accounts have the rights of their roles.
+//! Checks of an installation: its pods run, its webhooks trust its authority, and its accounts have their roles' permissions.
 
 use super::finding::{InstallationFinding, InstallationTopic};
 use super::rights::{Right, ServiceAccount, granted, name, title};
@@ -14,7 +14,7 @@ pub(super) fn absent(deployment: &Value, ours: &[&Value]) -> InstallationFinding
     let topic = InstallationTopic::Server;
     let title = title(deployment);
     if ours.is_empty() {
-        return topic.ok(format!("{title} does not exist; the checks of an installation are skipped"));
+        return topic.ok(format!("{title} does not exist; installation checks are skipped"));
     }
     let names = ours.iter().map(|one| name(one)).collect::<Vec<_>>().join(", ");
     topic.fail(
@@ -93,7 +93,7 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
     let secret = checked.target.secret();
     let path = format!("/api/v1/namespaces/{}/secrets/{secret}", checked.target.namespace);
     let title = format!("Secret {}/{secret}", checked.target.namespace);
-    let repair = "see the log of the server; a running replica restores the Secret when it is deleted";
+    let repair = "see the server's log; if you delete the Secret, a running replica restores it";
     let object = match checked.api.get(&path).await {
         Err(error) => {
             let text = format!("{title} can't be read, so caBundle is not compared");
@@ -118,7 +118,7 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
             [] => topic.ok(format!("caBundle of {} matches {title}", name(configuration))),
             some => topic.fail(
                 format!("caBundle of {} does not match {title}: {}", name(configuration), some.join(", ")),
-                "see the log of the server for the reason (cannot set caBundle); apply its roles again",
+                "see the server's log for the reason (cannot set caBundle); apply its roles again",
             ),
         });
     }
@@ -134,17 +134,17 @@ fn validity(ends: i64, now: i64) -> InstallationFinding {
     match ends - now {
         ..=0 => topic.fail(
             format!("the CA certificate expired at {until}"),
-            "delete the Secret of the CA and restart the Deployment",
+            "delete the CA's Secret and restart the Deployment",
         ),
         1..WEEK => topic.warn(
             valid,
-            "if --ca-lifetime is longer than a week, see the log of the server: the next CA should be announced",
+            "if --ca-lifetime is longer than a week, see the server's log: the next CA should be announced",
         ),
         _ => topic.ok(valid),
     }
 }
 
-/// Compares the rights of the accounts with their roles. An operator that is not installed yet has no account.
+/// Compares the accounts' permissions with their roles. An operator that is not installed yet has no account.
 pub(super) async fn roles(
     checked: &CheckedInstallation,
     existing: &[ExistingObject],
@@ -160,7 +160,7 @@ pub(super) async fn roles(
     findings
 }
 
-/// Compares the rights of one account with the roles of its name. Access reviews show a right whichever role grants it.
+/// Compares an account's permissions with the roles of its name. Access reviews show a permission, whichever role grants it.
 async fn roles_of(checked: &CheckedInstallation, name: &str) -> InstallationFinding {
     let topic = InstallationTopic::Roles;
     let account = ServiceAccount { namespace: &checked.target.namespace, name };
@@ -171,14 +171,14 @@ async fn roles_of(checked: &CheckedInstallation, name: &str) -> InstallationFind
         match right.is_granted(&checked.api, Some(&account)).await {
             Ok(true) => {}
             Ok(false) => missing.push(right.show()),
-            Err(error) => return topic.unknown(&format!("the rights of {account} are unknown"), &error),
+            Err(error) => return topic.unknown(&format!("the permissions of {account} are unknown"), &error),
         }
     }
     match &missing[..] {
-        [] => topic.ok(format!("{account} has all {} rights", rights.len())),
+        [] => topic.ok(format!("{account} has all {} permissions", rights.len())),
         some => topic.fail(
             format!("{account} may not {}", some.join("; ")),
-            "apply the manifests again: roles and their bindings",
+            "apply the roles and their bindings again",
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! Conditions of an installation: the API server's version, the rights to install, and free names.
+//! Conditions of an installation: the API server's version, the permissions to install, and free names.
 
 use super::CheckedInstallation;
 use super::finding::{InstallationFinding, InstallationTopic};
@@ -12,8 +12,8 @@ pub(super) struct ExistingObject {
 }
 
 const INSTANCE: &str = "app.kubernetes.io/instance";
-/// First minor version of Kubernetes 1 that supports `unhealthyPodEvictionPolicy` of a PodDisruptionBudget: without it, nodes
-/// with pods that never become ready are not drained.
+/// First minor version of Kubernetes 1 with `unhealthyPodEvictionPolicy` in PodDisruptionBudgets. Without the policy, nodes
+/// whose pods never become ready are not drained.
 const RECOMMENDED_MINOR: u32 = 27;
 
 pub(super) fn version(version: &Value) -> InstallationFinding {
@@ -29,7 +29,7 @@ pub(super) fn version(version: &Value) -> InstallationFinding {
             text,
             format!(
                 "expected Kubernetes 1.{RECOMMENDED_MINOR} or newer: older ones ignore unhealthyPodEvictionPolicy of \
-                 PodDisruptionBudgets, so that an unready injector blocks the drain of its node"
+                 PodDisruptionBudgets, so an unready injector blocks its node's drain"
             ),
         ),
     }
@@ -45,18 +45,18 @@ pub(super) async fn existing(checked: &CheckedInstallation) -> Vec<ExistingObjec
     found
 }
 
-/// Rights that `kubectl apply` needs, and rights that a user has to hold to grant them to the server.
+/// Permissions that `kubectl apply` needs, and permissions that a user must have to grant them in roles.
 pub(super) async fn rights(
     checked: &CheckedInstallation,
     existing: &[ExistingObject],
 ) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Rights;
-    // Each with its reason, unless that is the object itself.
+    // Each with its reason; empty for the object itself.
     let mut needed: Vec<(Right, String)> = Vec::new();
     for ExistingObject { object, answer } in existing {
         let name = name(object);
         let exists = matches!(answer, Ok(Some(_)));
-        // A creation is not authorized by name.
+        // Creation is not authorized by name.
         let change = if exists { ("patch", name) } else { ("create", "") };
         let rights = [("get", name), change].map(|(verb, name)| Right::on(object, verb, name));
         needed.extend(rights.map(|right| (right, String::new())));
@@ -64,7 +64,7 @@ pub(super) async fn rights(
             continue;
         }
         // With `escalate` and `bind` on the role, none of its rights are needed. For a role that does not exist yet,
-        // `escalate` is authorized without a name, as its creation is.
+        // `escalate` is authorized without a name, like creation.
         let mut needs_rights = false;
         for (verb, name) in [("escalate", if exists { name } else { "" }), ("bind", name)] {
             let right = Right::on(object, verb, name);
@@ -84,14 +84,14 @@ pub(super) async fn rights(
         }
     }
     let mut findings: Vec<InstallationFinding> = Vec::new();
-    findings.extend(error.map(|error| topic.unknown("some of your rights are unknown", &error)));
+    findings.extend(error.map(|error| topic.unknown("some of your permissions are unknown", &error)));
     if !missing.is_empty() {
         let text = format!("you may not {}", missing.join("; "));
         findings.push(topic.fail(text, "apply the manifests as a cluster administrator"));
     }
     if findings.is_empty() {
         findings.push(topic.ok(format!(
-            "you may apply all {} objects ({} rights)",
+            "you may apply all {} objects ({} permissions)",
             existing.len(),
             needed.len()
         )));

@@ -1,4 +1,4 @@
-//! Findings, printed in sections of lines with a sign, and remedies below.
+//! Findings, printed in sections: lines with a sign, and remedies below.
 
 use crate::{api::ApiServer, authority::WebhookService};
 use cluster::error::{describe, status};
@@ -43,13 +43,13 @@ impl InstallationTopic {
     fn heading(self) -> &'static str {
         match self {
             Self::Cluster => "Cluster",
-            Self::Rights => "Your rights",
+            Self::Rights => "Your permissions",
             Self::Names => "Names",
             Self::Webhooks => "Webhooks",
             Self::Security => "Pod Security",
             Self::Server => "Server",
             Self::Certificates => "Certificates",
-            Self::Roles => "Rights of the programs",
+            Self::Roles => "The programs' permissions",
             Self::Injection => "Injection",
         }
     }
@@ -68,7 +68,7 @@ impl InstallationTopic {
 
     pub(super) fn unknown(self, what: &str, error: &kube::Error) -> InstallationFinding {
         let remedy = match status(error) {
-            Some(401 | 403) => "run this again as a user with this right",
+            Some(401 | 403) => "run this again as a user with this permission",
             _ => "run this again when the API server answers",
         };
         self.warn(format!("{what}: {}", describe(error)), remedy)

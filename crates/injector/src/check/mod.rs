@@ -1,4 +1,4 @@
-//! `check`: the state of a cluster before and after an installation of the injector. It reports all findings in one run and
+//! `check`: a cluster's state before and after an installation of the injector. Reports all findings in one run and
 //! changes nothing.
 
 mod after;
@@ -22,23 +22,22 @@ use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Before an installation, it checks your rights, names of existing objects, other webhooks for pods, and Pod Security; afterwards, \
-also the Deployment, the certificates, the rights of the programs, and an injection: it creates a pod as a dry run \
-(`dryRun=All`) in a namespace of the injector, which needs the right to create pods there. The API server calls the \
-webhook as for every pod, and verifies its certificate.")]
+Before an installation, check tests your permissions, name conflicts, other pod webhooks and Pod Security; afterwards, also the \
+Deployment, the certificates, the programs' permissions and an injection. For the injection, you need permission to create pods \
+in a namespace with injection; the pod is a dry run (`dryRun=All`).")]
 pub(crate) struct CheckFlags {
     #[command(flatten)]
     installed: InstalledFlags,
-    /// The installation has, or will have, the webhook of environments
+    /// Also check the webhook for environments
     #[arg(long)]
     environment_tag: bool,
-    /// The installation has, or will have, the operator of environments
+    /// Also check the operator for environment routes
     #[arg(long)]
     operator: bool,
-    /// Kubeconfig of the cluster [default: that of kubectl]
+    /// Kubeconfig of the cluster [default: kubectl's]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// Output format
@@ -56,7 +55,7 @@ enum CheckFormat {
 }
 
 const FAILED: u8 = 3;
-/// Maximum silence of the API server: a webhook may take 10 seconds, or 30 if it is another program's.
+/// Maximum silence of the API server: our webhook may take 10 seconds, another program's 30.
 const SILENCE: Duration = Duration::from_secs(35);
 
 pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! Rights in the terms of roles, reviewed by the API server.
+//! Permissions in roles' terms, reviewed by the API server.
 
 use crate::api::ApiServer;
 use serde::Serialize;

@@ -1,9 +1,9 @@
-//! Trials: Pod Security Standards of the namespaces with injection, and an injection as a dry run of a pod that is created
-//! with `dryRun=All` in a selected namespace.
+//! Trials: Pod Security Standards in namespaces with injection, and injection into a pod that is created with `dryRun=All`
+//! in a selected namespace.
 //!
-//! A dry run takes the path of every pod, including the API server's check of the certificate, and needs one right, which
-//! users of a namespace usually have. A review through the proxy of the Service would need `services/proxy`, and that proxy
-//! checks no certificate.
+//! A dry run takes every pod's path, including the API server's check of the certificate, and needs one permission, which a
+//! namespace's users usually have. A review through the Service's proxy would need `services/proxy`, and that proxy checks
+//! no certificate.
 
 use super::finding::{InstallationFinding, InstallationTopic};
 use super::{CheckedInstallation, before::ExistingObject, rights::name};
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Name of the pod, which is never stored.
 const NAME: &str = "sidecar-injector-check";
 
-/// Creates a pod as a dry run, which this installation has to inject.
+/// Creates a pod in a dry run; this installation must inject it.
 pub(super) async fn injected(
     checked: &CheckedInstallation,
     webhooks: &[Webhook],
@@ -26,13 +26,13 @@ pub(super) async fn injected(
 ) -> InstallationFinding {
     let topic = InstallationTopic::Injection;
     if webhooks.is_empty() {
-        return topic.fail("no webhook calls this server", "apply the manifests again: webhooks");
+        return topic.fail("no webhook calls this server", "apply the webhook configurations again");
     }
     let Some((namespace, labels)) = namespace_and_labels(webhooks, namespaces.as_deref().unwrap_or_default())
     else {
         return topic.warn(
             "no known namespace has pods that the webhooks select, so no injection was tried",
-            "label one as described in docs/injector.md, or run this again as a user who may list namespaces",
+            "label a namespace as described in docs/injector.md, or run this again as a user who may list namespaces",
         );
     };
     let pod = json!({ "apiVersion": "v1", "kind": "Pod",
@@ -56,11 +56,11 @@ pub(super) async fn injected(
                 "{subject} was injected by revision {revision:?}; expected {:?}",
                 checked.target.revision()
             ),
-            "compare the values of the ConfigMap (revision), and the labels of the namespace",
+            "compare the ConfigMap's values (revision) and the namespace's labels",
         ),
         None => topic.fail(
             format!("{subject} was created without a proxy"),
-            "see the log of the server, and the policy in the ConfigMap",
+            "see the server's log, and the policy in the ConfigMap",
         ),
     }
 }
@@ -91,7 +91,7 @@ fn refused(subject: &str, error: &kube::Error) -> InstallationFinding {
         return topic.warn(format!("{subject} was injected, but refused: {text}"), BY_PLUGIN);
     }
     let remedy = if has("failed calling webhook") {
-        "no pod of the injector's namespaces can be created: see the findings above, and docs/injector.md, \
+        "no pod can be created in namespaces with injection: see the findings above, and docs/injector.md, \
          \"When pods are not created\""
     } else if has("denied the request") {
         "fix the cause in the message"
@@ -127,7 +127,7 @@ pub(super) fn findings(
         }
     }
     if findings.is_empty() {
-        findings.push(topic.ok("no namespace whose pods are injected forbids the init container istio-init"));
+        findings.push(topic.ok("no namespace with injection forbids the init container istio-init"));
     }
     findings
 }

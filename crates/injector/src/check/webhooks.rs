@@ -29,7 +29,7 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
         checked.objects.iter().filter(|object| object["kind"] == "MutatingWebhookConfiguration").collect();
     let (installed, others): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|one| is_ours(checked, one));
     let is_printed = |one: &Value| printed.iter().any(|printed| name(printed) == name(one));
-    // Uses installed configurations if there are any; otherwise the printed ones, in place of any of the same names.
+    // Uses installed configurations if there are any; otherwise the printed ones, which replace any of the same names.
     let own = if installed.is_empty() { &printed } else { &installed };
     let together: Vec<&Value> =
         own.iter().copied().chain(others.into_iter().filter(|one| !is_printed(one))).collect();
@@ -64,8 +64,8 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
     findings
 }
 
-/// The API server calls webhooks in the order of their configurations' names. The environment's tag changes injected proxies,
-/// so it has to come after all injecting webhooks.
+/// The API server calls webhooks in the order of their configurations' names. The environment tag webhook changes injected
+/// proxies, so it must follow all injection webhooks.
 fn order(printed: &[&Value], all: &[Value]) -> Option<InstallationFinding> {
     let topic = InstallationTopic::Webhooks;
     let mut by_name: BTreeMap<&str, &Value> = printed.iter().map(|one| (name(one), *one)).collect();
@@ -79,7 +79,7 @@ fn order(printed: &[&Value], all: &[Value]) -> Option<InstallationFinding> {
     (first < last).then(|| {
         topic.fail(
             format!("{first} is called before {last}, when the pod has no proxy yet"),
-            format!("give it a name that sorts after {last}, such as {last}.environment-tag"),
+            format!("give the former a name that sorts after {last}, such as {last}.environment-tag"),
         )
     })
 }

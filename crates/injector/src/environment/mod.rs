@@ -27,7 +27,7 @@ enum EnvironmentCommand {
     Routes(routes::RoutesFlags),
     /// Print the custom resource definition of VirtualEnvironment
     Crd(CrdFlags),
-    /// Keep the routes of namespaces in a cluster
+    /// Maintain the routes in a cluster
     Operator(operator::OperatorFlags),
     /// Query a running operator
     Inspect(InspectFlags),
@@ -62,18 +62,18 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 struct InspectFlags {
     #[command(subcommand)]
     question: InspectCommand,
-    /// Address of the operator
+    /// The operator's status address
     #[arg(long, value_name = "ADDRESS", default_value = operator::ADDRESS, global = true)]
     address: SocketAddr,
 }
 
 #[derive(Subcommand)]
 enum InspectCommand {
-    /// Show its active VirtualEnvironment, Services and labels of workloads
+    /// Show the active VirtualEnvironment, Services and workload labels
     Status,
-    /// Show its version
+    /// Show the version
     Version,
-    /// Show or set its log level
+    /// Show or set the log level
     Log {
         /// level=ERROR, level=INFO or level=DEBUG
         level: Option<String>,
@@ -99,7 +99,7 @@ fn inspect(flags: &InspectFlags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Characters of a query that a request line can't have.
+/// Query characters that a request line can't contain.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'=').remove(b'&').remove(b'-').remove(b'.').remove(b'_');
 
 /// Body of the answer, and true if the request succeeded.

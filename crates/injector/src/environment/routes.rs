@@ -1,7 +1,7 @@
 //! `environment routes`: routes of manifests, without a cluster.
 //!
-//! Manifests are read once, with the place of each object, so that messages have its file and line. Of duplicate objects, the
-//! last one counts, as for `kubectl apply`.
+//! Manifests are read once, with the place of each object, so that messages name its file and line. The last of
+//! duplicate objects wins, as for `kubectl apply`.
 
 use crate::input::read;
 use crate::output::{self, ObjectFormat, print, warn};
@@ -31,7 +31,7 @@ pub(crate) struct RoutesFlags {
     output: ObjectFormat,
     #[command(flatten)]
     hosts: super::HostFlags,
-    /// Print a table of destinations, by environment and Service, instead
+    /// Print a table of destinations by environment and Service instead
     #[arg(long)]
     table: bool,
 }
@@ -91,7 +91,7 @@ fn routed<'a>(
     let workloads: Vec<&InventoryWorkload> = manifests.workloads.iter().collect();
     let mut routed = Vec::new();
     for all in by_namespace.values() {
-        // Inactive ones are checked, too.
+        // Inactive specs are checked too.
         problems
             .extend(all.iter().filter_map(|one| one.spec.as_ref().err()).flat_map(|found| found.0.clone()));
         let Some(environment) = ranked(all.iter().copied()).first().copied() else {
@@ -104,7 +104,7 @@ fn routed<'a>(
             continue;
         };
         for other in all.iter().filter(|other| **other != environment) {
-            notes.push(format!("{}: a namespace has one; {} acts", other.title(), environment.name));
+            notes.push(format!("{}: is inactive, because {} is active", other.title(), environment.name));
         }
         let Ok(spec) = &environment.spec else { continue };
         let Ok(plan) = plan(environment, &services, &workloads, hosts) else { continue };
@@ -177,7 +177,7 @@ struct Manifests {
     environments: Vec<VirtualEnvironment>,
     services: Vec<Service>,
     workloads: Vec<InventoryWorkload>,
-    /// Objects of kinds that the operator makes, each with its namespace.
+    /// Objects of the operator's kinds, each with its namespace.
     existing: Vec<(String, Existing)>,
     warnings: Vec<String>,
     /// File and line of each object, by its title.
@@ -186,13 +186,13 @@ struct Manifests {
 
 impl Manifests {
     /// Reads files; `-` is standard input. Objects without a namespace are in `namespace`. The problems are unreadable files,
-    /// and objects without a name; readable objects may have further ones.
+    /// and objects without a name; readable objects may have other problems.
     fn read(files: &[String], namespace: &str) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut manifests = Self::default();
         for (at, file) in files.iter().enumerate() {
             if files[..at].contains(file) {
-                manifests.warnings.push(format!("{file}: is given twice; it is read once"));
+                manifests.warnings.push(format!("{file}: is given twice, but read once"));
                 continue;
             }
             match read(file, "a manifest as YAML or JSON") {
@@ -247,14 +247,13 @@ impl Manifests {
             return Err(InputProblem::of(&format!("{place}: {title}, metadata.name"), text));
         }
         if let Some(before) = self.places.insert(title.to_owned(), place.to_owned()) {
-            self.warnings
-                .push(format!("{place}: {title}: it is also given at {before}; the last one is used"));
+            self.warnings.push(format!("{place}: {title}: also given at {before}; the last one wins"));
         }
         Ok(())
     }
 
     fn at(&self, text: &str) -> String {
-        // Names of objects contain neither character.
+        // Object names contain neither character.
         let title = text.split([',', ':']).next().unwrap_or_default();
         match self.places.get(title) {
             Some(place) => format!("{place}: {text}"),

@@ -14,10 +14,10 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 #[derive(Args)]
 #[group(skip)]
 pub(super) struct ExplainClusterFlags {
-    /// Read namespaces, webhooks and configuration from the cluster of this kubeconfig
+    /// Read namespaces, webhooks and configuration from this kubeconfig's cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The same, with this context of --kubeconfig or of kubectl's configuration
+    /// Read from this context's cluster, in --kubeconfig or kubectl's configuration
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
@@ -37,7 +37,7 @@ impl ExplainClusterFlags {
         }
     }
 
-    /// Injectors of the cluster; adds facts of the cluster to `around`, and problems of configurations to `problems`.
+    /// Returns the cluster's injectors; adds cluster facts to `around`, and configuration problems to `problems`.
     pub(super) async fn ask(
         &self,
         sources: &ConfigurationSources,
@@ -63,7 +63,7 @@ impl ExplainClusterFlags {
             let texts = texts(&api, &identity, self.flag()).await?;
             if !texts.has("config") && sources.config.is_none() {
                 return Err(format!(
-                    "namespace {} has no ConfigMap with the config of revision {}; give its file with --inject-config",
+                    "namespace {} has no ConfigMap with the config of revision {}; give a file with --inject-config",
                     identity.namespace, identity.revision
                 ));
             }
@@ -89,7 +89,7 @@ fn names(manifests: &[(&str, &str)], namespaces: &Namespaces) -> BTreeSet<String
     holders.map(|holder| namespaces.of(holder.meta("namespace")).name).collect()
 }
 
-/// True if every kubelet supports them: the webhook decides alike for pods that have no node yet.
+/// True if all kubelets support native sidecars, as in the webhook for pods without a node.
 async fn native_sidecars(api: &ApiServer) -> bool {
     let runs = |node: &Value| {
         let version = node["status"]["nodeInfo"]["kubeletVersion"].as_str().unwrap_or_default();
@@ -99,7 +99,7 @@ async fn native_sidecars(api: &ApiServer) -> bool {
         Ok(nodes) => !nodes.is_empty() && nodes.iter().all(runs),
         Err(error) => {
             warn(format!(
-                "nodes can't be listed: {}; assuming no native sidecars (--native-sidecars otherwise)",
+                "nodes can't be listed: {}; assuming no native sidecars (see --native-sidecars)",
                 describe(&error)
             ));
             false
@@ -107,7 +107,7 @@ async fn native_sidecars(api: &ApiServer) -> bool {
     }
 }
 
-/// Configuration of an injector: in a ConfigMap with the name of its Service, like ours, or in Istio's two.
+/// An injector's configuration: in a ConfigMap named like its Service, as ours, or in Istio's two.
 async fn texts(api: &ApiServer, identity: &InjectorIdentity, flag: String) -> Result<SourceTexts, String> {
     let InjectorIdentity { namespace, service, .. } = identity;
     let mut texts = SourceTexts::new(flag);
@@ -117,7 +117,7 @@ async fn texts(api: &ApiServer, identity: &InjectorIdentity, flag: String) -> Re
             .map_err(|error| format!("ConfigMap {namespace}/{name} can't be read: {}", describe(&error)))?;
         let data = found.map(|mut map| map["data"].take()).unwrap_or_default();
         let is_ours = name == *service;
-        // Another map may have the name of its Service.
+        // Another program's ConfigMap may share the Service's name.
         if !is_ours || data["config"].is_string() {
             texts.add_map(&format!("{namespace}/{name}"), &data);
             if is_ours {

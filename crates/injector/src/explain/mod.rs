@@ -21,13 +21,12 @@ const PROBLEMS: u8 = 1;
 
 #[derive(Args)]
 #[command(after_help = "\
-Labels of namespaces are those of --namespace-labels and of Namespaces in the manifest. With --kubeconfig or --context, namespaces, \
-injecting webhooks, the ConfigMaps read by their injectors, and versions of kubelets are read from the cluster; flags and \
-the manifest override it.")]
+--kubeconfig or --context reads namespaces, injection webhooks, their injectors' ConfigMaps and kubelet versions from the \
+cluster; flags and the manifest override these values.")]
 pub(crate) struct ExplainFlags {
     #[command(flatten)]
     input: Input,
-    /// Revision, or tag, of the webhooks
+    /// Revision or tag of the webhooks
     #[arg(
         short,
         long,
@@ -70,7 +69,7 @@ enum ExplanationFormat {
 
 pub(crate) fn run(flags: &ExplainFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
-    // The text of `sidecar-init explain` after a document would make it invalid.
+    // `sidecar-init explain` prints text, which would make the document invalid.
     if flags.explain.is_some() && flags.output != ExplanationFormat::Text {
         return Err("--explain prints text; drop --output".into());
     }
@@ -136,7 +135,7 @@ fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-/// Starts `sidecar-init explain` with the injected pods as its manifest; returns its exit code.
+/// Runs `sidecar-init explain` on the injected pods; returns its exit code.
 fn hand_over(flags: &ExplainFlags, pods: &str) -> Result<u8, Problems> {
     let program = flags.sidecar_init.display();
     let failed = |error: &io::Error| {

@@ -1,4 +1,4 @@
-//! Body of a request, within its limits of size and of time.
+//! Body of a request, within its size and time limits.
 
 use super::size_class::{Share, SizeClasses};
 use http_body_util::BodyExt;
@@ -15,7 +15,7 @@ fn evicted_answer() -> Answer {
     Answer::text(503, "too many requests are being read; try again")
 }
 
-/// Reads the body; fails with the answer to an unreadable one. The share is returned with the answer.
+/// Reads the body; fails with the answer to an unreadable one. Dropping the share returns its memory.
 pub(super) async fn read(
     mut body: Incoming,
     classes: &Arc<SizeClasses>,

@@ -1,6 +1,6 @@
-//! Facts of the cluster for reviews: annotations of namespaces (OpenShift's users), and kubelets' support for native sidecars.
+//! Cluster facts for reviews: namespaces' annotations (OpenShift's users), and kubelets' support for native sidecars.
 //!
-//! Reviews never wait for it. Until then, a namespace has no annotations, and no kubelet supports native sidecars.
+//! Reviews never wait for them: until then, a namespace has no annotations, and no kubelet supports native sidecars.
 
 use super::metrics::{ServeMetrics, WatchMetrics};
 use crate::authority::SILENCE;
@@ -46,7 +46,7 @@ pub(super) enum When {
     Off,
 }
 
-/// Maximum time that missing first lists make the server not ready.
+/// Maximum time that missing first lists delay readiness.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limits memory for large clusters.
@@ -62,14 +62,14 @@ struct ClusterWatches {
     namespaces: ResourceWatch<Namespace>,
     /// By node: true if its kubelet supports native sidecars.
     kubelets: ResourceWatch<bool>,
-    /// Support of all kubelets, as last logged.
+    /// Support by all kubelets, as last logged.
     logged_native: AtomicBool,
     /// Held until both are listed, or known to be refused.
     unlisted: Weak<str>,
     since: Instant,
 }
 
-/// Single resource, by name: read by reviews, written by a watch.
+/// Watched resource, by name: read by reviews, written by a watch.
 struct ResourceWatch<T> {
     resource: &'static str,
     store: RwLock<Store<String, T>>,
@@ -128,14 +128,14 @@ impl ClusterState {
 }
 
 impl ClusterWatches {
-    /// Logs a changed default for pods without a node.
+    /// Logs a change of the default for unscheduled pods.
     fn log_native(&self, native: Native) {
         let is = self.all_run_native();
         if native == Native::Auto && self.logged_native.swap(is, Relaxed) != is {
             let too_old = self
                 .kubelets
                 .read(|known| known.iter().find(|(_, runs)| !**runs).map(|(name, _)| name.clone()));
-            tracing::info!(native_sidecars = is, too_old, "another answer of all kubelets");
+            tracing::info!(native_sidecars = is, too_old, "native sidecar support changed");
         }
     }
 
@@ -219,7 +219,7 @@ fn kubelet_runs_native_sidecars(node: Node) -> bool {
     let version = info.map(|info| info.kubelet_version).unwrap_or_default();
     let runs = runs_native_sidecars(&version);
     if runs.is_none() {
-        tracing::debug!(node = name, version, "invalid version of a kubelet; expected one such as v1.33.1");
+        tracing::debug!(node = name, version, "invalid kubelet version; expected one such as v1.33.1");
     }
     runs.unwrap_or(false)
 }

@@ -1,5 +1,5 @@
-//! Connections: a limited number at once, over TLS, by HTTP/1.1 or HTTP/2. Each has time limits, and a shutdown lets requests
-//! in flight be answered.
+//! Connections: a limited number at once, over TLS, with HTTP/1.1 or HTTP/2. Each has time limits, and a shutdown still
+//! answers requests in flight.
 
 use super::{routes::WebhookServer, tls::HTTP_2};
 use cluster::slots::{Slot, Slots};
@@ -15,13 +15,13 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::io::InspectReader;
 
-/// Maximum head of a request, in bytes. The API server's have a few hundred.
+/// Maximum request head, in bytes. The API server's has a few hundred.
 const MAX_HEAD: u16 = 16 * 1024;
 /// Simultaneous requests of one HTTP/2 connection; a client delays further ones, or opens another connection. Go's servers
 /// have the same limit.
 const MAX_STREAMS: u32 = 250;
 
-/// Serves until `stop` is true, and then until every request in progress is answered, or its time is up.
+/// Serves until `stop` is true, then answers requests in progress until done or their time is up.
 pub(super) async fn serve(
     listener: TcpListener,
     tls: TlsAcceptor,
@@ -45,7 +45,7 @@ pub(super) async fn serve(
             connection.server.metrics.connections.dec();
         });
     }
-    // The kernel then refuses new connections, which would otherwise wait in vain.
+    // The kernel then refuses new connections, which would otherwise hang.
     drop(listener);
     while open.join_next().await.is_some() {}
 }
@@ -56,7 +56,7 @@ struct AcceptedConnection {
     slot: Arc<Slot>,
 }
 
-/// Request that is being read or answered. It is dropped once its answer is made, or when its client cancels it.
+/// Request that is being read or answered. Dropped once its answer is made, or when its client cancels it.
 pub(super) struct InFlightRequest {
     timer: Arc<IoTimeout>,
     slot: Arc<Slot>,
@@ -120,7 +120,7 @@ impl AcceptedConnection {
             let answer = Arc::clone(&self.server).answer(request, in_flight);
             async move {
                 let mut answer = answer.await;
-                // HTTP/2 replaces this header of HTTP/1.1 by a frame (GOAWAY).
+                // HTTP/2 replaces this HTTP/1.1 header with a frame (GOAWAY).
                 if is_http2 && answer.headers_mut().remove(CONNECTION).is_some() {
                     last_answer.notify_one();
                 }
@@ -148,7 +148,7 @@ impl AcceptedConnection {
             () = self.slot.evicted() => if self.slot.is_silent() { return } else { None },
         };
         if ended.is_none() {
-            // The connection answers received requests, and accepts no more; HTTP/2 announces that by GOAWAY.
+            // The connection answers received requests, and accepts no more; HTTP/2 announces that with GOAWAY.
             connection.as_mut().graceful_shutdown();
             timer.shut_down();
             ended = tokio::select! {
@@ -162,17 +162,17 @@ impl AcceptedConnection {
     }
 }
 
-/// Longer than Go's client keeps an unused connection (90 s), so that the client ends it: no request is sent into a closing
-/// connection.
+/// Longer than Go's client keeps an unused connection (90 s), so that the client closes it: no request is sent into a
+/// closing connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Time for a client to agree on the end of a connection without requests (GOAWAY of HTTP/2).
+/// Time for a client to agree on closing a connection without requests (HTTP/2 GOAWAY).
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Deadline of a connection: for the begin of a request, the end of its head, and its body and answer.
+/// Deadline of a connection: for a request's beginning, the end of its head, and its body and answer.
 ///
-/// An idle connection is kept for long, because the API server keeps its own. Once a request has begun, the limit is short: a client
-/// that sends a head byte by byte holds a connection no longer than one that sends none. HTTP/2 also sends bytes between requests
-/// (PING), so there a request begins with its complete head.
+/// An idle connection is kept long, because the API server keeps its own. Once a request has begun, the limit is short: a
+/// client that sends a head byte by byte holds a connection no longer than one that sends none. HTTP/2 also sends bytes
+/// between requests (PING), so its requests begin with their complete head.
 #[derive(Debug)]
 struct IoTimeout {
     timeout: Duration,
@@ -208,7 +208,7 @@ impl IoTimeout {
         self.deadline.send_replace(Instant::now() + 2 * self.timeout);
     }
 
-    /// Called when an answer is ready, or its client has cancelled it.
+    /// Called when an answer is ready, or the client has cancelled.
     fn end_request(&self) {
         if self.in_flight.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.idle.store(true, Ordering::Relaxed);
@@ -218,7 +218,7 @@ impl IoTimeout {
         }
     }
 
-    /// Called before the end of the connection: requests in flight keep their time; an idle connection, or one whose time is
+    /// Called before the connection closes: requests in flight keep their time; an idle connection, or one whose time is
     /// up, has little.
     fn shut_down(&self) {
         self.is_shutting_down.store(true, Ordering::Relaxed);

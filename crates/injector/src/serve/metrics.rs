@@ -1,6 +1,6 @@
-//! Metrics of the webhook, in Prometheus' format.
+//! The webhook's metrics, in Prometheus format.
 //!
-//! Names are Istio's for equal numbers. `success` differs: Istio's includes refused pods.
+//! Names are Istio's where the numbers agree. `success` differs: Istio's includes refused pods.
 
 use crate::authority::CallerCount;
 use cluster::status::{self, Reply, registered};
@@ -9,7 +9,7 @@ use prometheus_client::{metrics::counter::Counter, metrics::family::Family, metr
 use prometheus_client::{metrics::histogram::Histogram, registry::Registry};
 use std::time::Duration;
 
-/// Upper bounds of the histogram in seconds: around the expected time of a review, and far above.
+/// Upper histogram bounds in seconds: around the expected review time, and far above.
 const BOUNDS: [f64; 12] = [0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
 
 type LabelledFamily<M, V = &'static str> = Family<[(&'static str, V); 1], M>;
@@ -47,9 +47,9 @@ impl Default for ServeMetrics {
         let mut registry = Registry::default();
         let seconds = Histogram::new(BOUNDS);
         let reviews = registry.sub_registry_with_prefix("sidecar_injection");
-        let help = "Time to answer, after the request was read";
+        let help = "Time to answer a request after reading it";
         reviews.register("time_seconds", help, seconds.clone());
-        let help = "Calls that were refused or were not reviews";
+        let help = "Calls that were refused, or not reviews";
         let failed = registered(reviews, "failure", help);
         let injected = registered(reviews, "success", "Pods that were injected");
         let skipped = registered(reviews, "skip", "Pods that were not changed");
@@ -64,7 +64,7 @@ impl Default for ServeMetrics {
 
         let own = registry.sub_registry_with_prefix("sidecar_injector");
         let [configuration, certificate] = ["configuration", "certificate"].map(|what| {
-            let help = format!("Reloads of the {what}; failed ones keep the old one");
+            let help = format!("Reloads of the {what}; failed reloads keep the old one");
             let reloads: Reloads = registered(own, &format!("{what}_reloads"), &help);
             for outcome in ["done", "failed"] {
                 let _ = reloads.get_or_create(&[("outcome", outcome)]);
@@ -75,7 +75,7 @@ impl Default for ServeMetrics {
         let usable = "1 if the default templates render for a plain pod; 0 denies nearly every pod";
         let webhooks = "Webhooks of a configuration that call this server; 0 if none or no configuration";
         let handshakes = "Connections without a successful TLS handshake";
-        let panics = "Calls that were answered 500 because of an internal error";
+        let panics = "Calls answered with 500 because of an internal error";
         let current = "1 if the cache of this resource is current; 0 if it is stale or empty";
         Self {
             reviews,
@@ -120,7 +120,7 @@ impl ServeMetrics {
         self.tags.get_or_create(&[("outcome", outcome)]).inc();
     }
 
-    /// Metrics of a watched resource. Without a watch they are absent, since no alarm could apply.
+    /// Metrics of a watched resource. Without a watch they are absent, since no alert could apply.
     pub(super) fn watch(&self, resource: &'static str) -> WatchMetrics {
         let labels = [("resource", resource)];
         WatchMetrics {
@@ -130,7 +130,7 @@ impl ServeMetrics {
     }
 
     /// Page for Prometheus, with the certificate's end in seconds since 1970, the state of the default templates, and the
-    /// webhook configurations that should call, by name.
+    /// callers in webhook configurations, by name.
     pub(super) fn page(&self, expires: i64, is_usable: bool, callers: Vec<(String, CallerCount)>) -> Reply {
         self.expiry.set(expires);
         self.usable.set(is_usable.into());

@@ -1,7 +1,7 @@
 //! `serve`: the webhook that the API server calls for each new pod, over HTTPS.
 //!
 //! Configuration and certificate are reloaded when their files change. A shutdown interrupts no request: first readiness
-//! fails, then, after the drain, the listener is closed, then requests in progress are awaited.
+//! fails, then the drain passes, then the listener closes, then requests in progress finish.
 
 mod body;
 mod cluster;
@@ -46,26 +46,26 @@ const MAX_THREADS: usize = 4;
 #[derive(Args, Debug)]
 #[group(id = "serve")]
 pub(crate) struct ServeFlags {
-    /// Address for HTTPS; `[::]` is all addresses of both families, or of IPv4 without IPv6
+    /// HTTPS address; `[::]` means all addresses of both families, or of IPv4 without IPv6
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)))]
     address: SocketAddr,
-    /// Address of /metrics and /ready by plain HTTP, such as `[::]:15014`
+    /// Plain HTTP address of /metrics and /ready, such as `[::]:15014`
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
-    /// PEM file of the server certificate and its intermediates; read again when it changes
+    /// PEM file with the server certificate and its intermediates; reloaded when it changes
     #[arg(long, value_name = "FILE", conflicts_with = "self_signed")]
     tls_cert: Option<PathBuf>,
-    /// PEM file of the key; read again when it changes
+    /// PEM file with the key; reloaded when it changes
     #[arg(long, value_name = "FILE", conflicts_with = "self_signed")]
     tls_key: Option<PathBuf>,
     #[command(flatten)]
     authority: authority::AuthorityFlags,
-    /// Folder with the files config, values and mesh, such as a mounted ConfigMap; read again when it changes
+    /// Folder with the files config, values and mesh, such as a mounted ConfigMap; reloaded when it changes
     #[arg(long, value_name = "FOLDER")]
     config_dir: Option<PathBuf>,
     #[command(flatten)]
     sources: ConfigurationSources,
-    /// Labels, separated by commas; the first one of a pod is its environment, which /environment-tag sets in its proxy
+    /// Comma-separated labels; the first one a pod has is its environment, which /environment-tag passes to its proxy
     #[arg(long, value_name = "LABELS", value_parser = labels, env = "envLabel")]
     environment_labels: Option<Box<[String]>>,
     #[command(flatten)]
@@ -73,17 +73,17 @@ pub(crate) struct ServeFlags {
     /// How long requests are accepted after SIGTERM, while /ready fails
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     drain: Duration,
-    /// Timeout of a handshake, of the head of a request, and of its body
+    /// Timeout for a handshake, a request's head, and its body
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = positive_seconds)]
     timeout: Duration,
-    /// Maximum number of connections; for further ones, those with incomplete requests are closed, then idle ones
+    /// Maximum number of connections; beyond it, connections with incomplete requests are closed first, then idle ones
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
     #[command(flatten)]
     logging: LoggingFlags,
 }
 
-/// Parses labels. Not into a `Vec`, which clap would treat as a repeatable flag.
+/// Parses labels; returns no `Vec`, which clap would treat as a repeatable flag.
 fn labels(text: &str) -> Result<Box<[String]>, String> {
     let problem = |problem: &InputProblem| match &problem.item {
         Some(item) => format!("{item:?} {}", problem.text),
@@ -115,7 +115,7 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
     logging::start(&flags.logging);
     let runtime = Builder::new_multi_thread()
         .worker_threads(threads())
-        // Threads for reviews end after a second without work, which returns their memory.
+        // Threads for reviews end after a second without work, to free their memory.
         .thread_keep_alive(Duration::from_secs(1))
         .enable_all()
         .build()?;
@@ -130,12 +130,12 @@ pub(crate) fn run(flags: &ServeFlags) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Number of threads for connections, and of threads for short reviews.
+/// Number of threads for connections, and for short reviews.
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }
 
-/// Reads configuration and certificate, and watches their files. An invalid one prevents all writes to the cluster.
+/// Reads configuration and certificate, and watches their files. Invalid files prevent all writes to the cluster.
 async fn prepare(flags: &ServeFlags) -> Result<Arc<WebhookServer>, Box<dyn Error>> {
     let kubeconfig = flags.authority.kubeconfig.as_deref();
     let is_self_signed = flags.authority.self_signed;

@@ -1,10 +1,10 @@
-//! Reload of changed files while the server runs.
+//! Reloads changed files while the server runs.
 //!
-//! Several files are read as one unit. They may be written at any time: by Kubernetes, which replaces a whole folder of a
-//! ConfigMap or Secret at once, or by hand, one after the other. So new contents count when two consecutive reads are equal.
+//! Several files are read as one unit. They may be written at any time: by Kubernetes, which replaces the whole folder of a
+//! ConfigMap or Secret at once, or by hand, one by one. So new contents apply once two consecutive reads are equal.
 //!
-//! They are read ten times per second rather than watched by inotify: this covers volumes that the kubelet replaces, bind
-//! mounts and network file systems alike. If contents can't be read or parsed, the previous ones stay in use.
+//! Files are read ten times per second rather than watched with inotify: this covers volumes that the kubelet replaces, bind
+//! mounts and network file systems. If new contents can't be read or parsed, the previous ones stay in use.
 
 use super::metrics::Reloads;
 use cluster::error::describe;
@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, error::Error, fs, io, path::PathBuf, thread, ti
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Puts contents into use; on an error, nothing has changed.
+/// Puts contents into use; on error, changes nothing.
 pub(super) type Apply = Box<dyn Fn(&FileContents) -> Result<(), Box<dyn Error>> + Send>;
 
 pub(super) struct Watched {
@@ -27,7 +27,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// `first` was read and applied at the start.
+    /// `first` was read and applied at startup.
     pub(super) fn new(
         what: &'static str,
         files: Files,

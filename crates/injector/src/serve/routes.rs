@@ -22,21 +22,21 @@ use tokio::time::timeout_at;
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct WebhookServer {
-    /// A request reads it once, so that its answer is based on one configuration.
+    /// Read once per request, so that each answer is based on one configuration.
     pub(super) configuration: RwLock<Arc<Configuration>>,
     pub(super) cluster: Arc<ClusterState>,
     /// Keys of labels: the first one on a pod sets its environment. Empty if `/environment-tag` is not served.
     pub(super) environment_labels: Vec<String>,
     pub(super) identity: Arc<ServerIdentity>,
     pub(super) metrics: Arc<ServeMetrics>,
-    /// True before the process ends, when it should receive no more requests.
+    /// True before the process ends: it should receive no more requests.
     pub(super) draining: AtomicBool,
     pub(super) classes: Arc<SizeClasses>,
     /// Time limit for a client to send a body.
     pub(super) timeout: Duration,
-    /// Reason why pods can't be injected, if known before the first review.
+    /// Why pods can't be injected, if known before the first review.
     pub(super) template_problems: RwLock<Option<String>>,
-    /// Webhooks that should call; `None` without a watch.
+    /// Expected callers; `None` without a watch.
     pub(super) callers: Option<Arc<Callers>>,
 }
 
@@ -115,7 +115,7 @@ impl WebhookServer {
         mut in_flight: InFlightRequest,
     ) -> Reply {
         let (head, body) = request.into_parts();
-        // Shorter than the caller's and the connection's limits, so that the caller receives the reason.
+        // Shorter than the caller's and the connection's limits, so the caller receives the reason.
         let limit = call_timeout(head.uri.query()).min(2 * self.timeout) * 9 / 10;
         let deadline = Instant::now() + limit;
         let body = body::read(body, &self.classes, self.timeout.min(limit), in_flight.evicted()).await;
@@ -139,8 +139,8 @@ impl WebhookServer {
         response
     }
 
-    /// Reviews a pod in a thread other than the connections'. A review whose future is dropped, because its client has gone
-    /// or its time is up, ends soon.
+    /// Reviews a pod in a thread other than the connections'. A review ends soon after its future is dropped: the client has
+    /// gone or the time is up.
     async fn in_turn(
         self: &Arc<Self>,
         subject: ReviewPurpose,
@@ -165,7 +165,7 @@ impl WebhookServer {
         cancellation: Cancellation,
     ) -> Answer {
         let Ok(path) = percent_decode_str(head.uri.path()).decode_utf8() else {
-            return Answer::text(400, "the path is not a string; expected UTF-8 in its %-escapes");
+            return Answer::text(400, "the path is not text; expected UTF-8 in its %-escapes");
         };
         let call = WebhookCall {
             method: head.method.as_str(),
@@ -223,7 +223,7 @@ impl Drop for CancelledOnDrop {
     }
 }
 
-/// Timeout of the caller; the API server sends it as `?timeout=10s`.
+/// The caller's timeout; the API server sends it as `?timeout=10s`.
 fn call_timeout(query: Option<&str>) -> Duration {
     let given = query.unwrap_or_default().split('&').find_map(|part| part.strip_prefix("timeout="));
     let seconds = given.and_then(|text| text.strip_suffix('s')?.parse().ok());
@@ -236,7 +236,7 @@ fn brief(checks: [(&str, Option<String>); 3]) -> String {
     if failed.is_empty() { "ready\n".to_owned() } else { format!("{}\n", failed.join("\n")) }
 }
 
-/// One line per check, as for Kubernetes' own servers; and the webhooks that should call, irrelevant for readiness.
+/// One line per check, like Kubernetes' own servers, and the webhooks that should call, which don't affect readiness.
 fn verbose(checks: [(&str, Option<String>); 3], callers: Vec<(String, CallerCount)>) -> String {
     let of_checks = checks.into_iter().map(|(name, failed)| match failed {
         None => format!("[+]{name} ok\n"),
@@ -253,7 +253,7 @@ fn verbose(checks: [(&str, Option<String>); 3], callers: Vec<(String, CallerCoun
 fn guarded(panics: &Counter, answer: impl FnOnce() -> Answer) -> Answer {
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|_| {
         panics.inc();
-        Answer::text(500, "internal error of the injector; see its log")
+        Answer::text(500, "internal error in the injector; see its log")
     })
 }
 

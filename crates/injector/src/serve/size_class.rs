@@ -1,8 +1,7 @@
-//! Memory that requests share, and their turns to be answered, by the lengths of their bodies. Long ones take nothing from
-//! short ones.
+//! Requests' shared memory, and their turns to be answered, by body length. Long bodies take nothing from short ones.
 //!
-//! A body takes memory as it arrives, not as announced. If its class has none left, the body that has been incomplete for the
-//! longest time is evicted; if all are complete, the new one waits for an answer to one of them.
+//! A body takes memory as it arrives, not as announced. If its class has no memory left, the body that has been incomplete
+//! longest is evicted; if all are complete, the new one waits for an answer to one of them.
 
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
@@ -73,7 +72,7 @@ impl Share {
         Arc::clone(&self.evict)
     }
 
-    /// Takes memory for a body of this length, after waiting for it.
+    /// Takes memory for a body of this length, waiting if necessary.
     pub(super) async fn grow(&mut self, length: usize) {
         let classes = Arc::clone(&self.classes);
         loop {
@@ -85,7 +84,7 @@ impl Share {
         }
     }
 
-    /// Tries it, evicting others. An evicted body gets no memory.
+    /// Takes it if possible, evicting others. An evicted body gets none.
     fn try_grow(&mut self, length: usize) -> bool {
         let class = CLASSES.iter().position(|(max, _)| length <= *max).unwrap_or(CLASSES.len() - 1);
         let mut memory = self.classes.memory.lock();
@@ -116,7 +115,7 @@ impl Share {
 
     pub(super) async fn turn(&self) -> OwnedSemaphorePermit {
         let turns = Arc::clone(&self.classes.turns[self.class]);
-        turns.acquire_owned().await.expect("it is never closed")
+        turns.acquire_owned().await.expect("semaphores are never closed")
     }
 }
 
@@ -145,7 +144,7 @@ mod tests {
         let classes = SizeClasses::new(2);
         let mut open: Vec<Share> = (0..20).map(|_| grown(&classes, LONG)).collect();
         let evicted = |share: &Share| share.eviction().notified().now_or_never().is_some();
-        // The memory suffices for five of them.
+        // The memory suffices for five bodies.
         assert_eq!(
             open.iter().map(evicted).collect::<Vec<_>>(),
             (0..20).map(|at| at < 15).collect::<Vec<_>>()
@@ -153,10 +152,10 @@ mod tests {
         let complete: Vec<bool> = open.iter_mut().map(Share::complete).collect();
         assert_eq!(complete.iter().filter(|is| **is).count(), 5);
         let mut next = Share::of(&classes);
-        assert!(next.grow(LONG).now_or_never().is_none(), "all are going to be answered");
+        assert!(next.grow(LONG).now_or_never().is_none(), "complete bodies are not evicted");
         open.pop();
         assert!(next.grow(LONG).now_or_never().is_some() && next.complete());
-        // Short ones have separate memory.
+        // Short bodies have separate memory.
         assert!(grown(&classes, 1 << 10).complete());
         drop((open, next));
         assert_eq!(classes.memory.lock().left, CLASSES.map(|(_, memory)| memory));
@@ -172,7 +171,7 @@ mod tests {
         });
         let turn = long.turn().now_or_never();
         assert!(turn.is_some() && other.turn().now_or_never().is_none());
-        let running = plain.turn().now_or_never().expect("short bodies have turns of their own");
+        let running = plain.turn().now_or_never().expect("short bodies have separate turns");
         assert!(short.turn().now_or_never().is_none());
         drop(running);
         assert!(short.turn().now_or_never().is_some());

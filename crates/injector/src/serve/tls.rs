@@ -1,6 +1,6 @@
 //! The server's certificate and key, which can be replaced while it runs.
 //!
-//! A connection keeps the certificate of its handshake; the next one gets the new one. This module reads no files.
+//! A connection keeps its handshake's certificate; the next one gets the new certificate. This module reads no files.
 
 use parking_lot::RwLock;
 use rustls::crypto::{CryptoProvider, ring};
@@ -11,7 +11,7 @@ use rustls::{ServerConfig, pki_types::pem::PemObject, sign::CertifiedKey};
 use std::{ops::Range, sync::Arc};
 use x509_cert::{Certificate, der::Decode, time::Time};
 
-/// Certificate of the server, looked up at each handshake.
+/// The server's certificate, looked up at each handshake.
 #[derive(Debug)]
 pub(crate) struct ServerIdentity {
     state: RwLock<IdentityState>,
@@ -27,12 +27,12 @@ type IdentityState = (Arc<CertifiedKey>, i64);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IdentityError {
     #[error(
-        "the certificate is not PEM; expected one or more blocks BEGIN CERTIFICATE, the server's own first"
+        "the certificate is not PEM; expected one or more BEGIN CERTIFICATE blocks, the server's own first"
     )]
     Certificate(#[source] pem::Error),
-    #[error("no certificate; expected one or more blocks BEGIN CERTIFICATE, the server's own first")]
+    #[error("no certificate; expected one or more BEGIN CERTIFICATE blocks, the server's own first")]
     NoCertificate,
-    #[error("the key is not PEM; expected a block BEGIN PRIVATE KEY, without a password")]
+    #[error("the key is not PEM; expected an unencrypted BEGIN PRIVATE KEY block")]
     Key(#[source] pem::Error),
     #[error("the key does not match the certificate")]
     Mismatch(#[source] rustls::Error),
@@ -47,7 +47,7 @@ impl ServerIdentity {
         Ok(Arc::new(Self { state, provider }))
     }
 
-    /// Replaces the certificate. Open connections keep the old one; on an error, nothing has changed.
+    /// Replaces the certificate. Open connections keep the old one; on error, nothing changes.
     pub(crate) fn set(&self, chain: CertificateChain) -> Result<(), IdentityError> {
         let state = state(&self.provider, chain)?;
         *self.state.write() = state;
@@ -72,7 +72,7 @@ fn state(provider: &CryptoProvider, (chain, key): CertificateChain) -> Result<Id
     Ok((Arc::new(key), expires))
 }
 
-/// Parses the texts of a Secret (`tls.crt`, `tls.key`).
+/// Parses a Secret's texts (`tls.crt`, `tls.key`).
 pub(crate) fn from_pem(certificate: &[u8], key: &[u8]) -> Result<CertificateChain, IdentityError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.map_err(IdentityError::Certificate)?;
@@ -85,7 +85,7 @@ pub(crate) fn from_pem(certificate: &[u8], key: &[u8]) -> Result<CertificateChai
 /// ALPN name of HTTP/2 (RFC 9113, 3.1).
 pub(crate) const HTTP_2: &[u8] = b"h2";
 
-/// TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by the client's choice, without client certificates: by default, the API server has none.
+/// TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 as the client chooses, without client certificates: by default, the API server has none.
 pub(crate) fn server(identity: Arc<ServerIdentity>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let builder = ServerConfig::builder_with_provider(Arc::clone(&identity.provider));
     let builder = builder.with_protocol_versions(&[&TLS13, &TLS12])?;

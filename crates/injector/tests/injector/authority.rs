@@ -82,7 +82,7 @@ pub(super) fn create(cluster: &Cluster, name: &str) {
     let pod = create_pod(cluster, &json!({ "name": name, "namespace": "shop" }));
     let containers = pod["spec"]["containers"].as_array().expect("a list");
     assert!(containers.iter().any(|container| container["name"] == "istio-proxy"), "it is injected");
-    assert!(cluster.state().reviews.len() > before, "nobody was asked about {name}");
+    assert!(cluster.state().reviews.len() > before, "{name} was not reviewed");
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn replicas_that_start_at_once_share_one_authority() {
         create(&cluster, name);
     }
     let made = replicas.iter().filter(|replica| replica.log().contains("a CA is created")).count();
-    assert_eq!(made, 1, "who came second took the first one's");
+    assert_eq!(made, 1, "the second replica took the first one's");
     let secret = cluster.find("secrets", NAMESPACE, SECRET).expect("a Secret");
-    assert_eq!(secret["metadata"]["generation"], 1, "it was written once");
+    assert_eq!(secret["metadata"]["generation"], 1, "the Secret was written once");
     for replica in replicas {
         assert_eq!(replica.stop(), Some(0));
     }
@@ -158,7 +158,7 @@ fn changes_by_other_programs_are_repaired() {
     repaired("a replaced configuration has its bundle again");
     cluster.remove(WEBHOOKS, "", CONFIGURATION);
     cluster.put(&configuration("sidecar-injector"));
-    repaired("so has one that was deleted and made anew");
+    repaired("so has one that was deleted and recreated");
     cluster.remove("secrets", NAMESPACE, SECRET);
     repaired("a deleted Secret is back");
     let secret = |data: Value| {
@@ -166,20 +166,20 @@ fn changes_by_other_programs_are_repaired() {
             "metadata": { "name": SECRET, "namespace": NAMESPACE } })
     };
     cluster.put(&secret(json!({ "ca.crt": "bm8=", "ca.key": "bm8=" })));
-    repaired("a spoilt Secret is whole again");
+    repaired("an invalid Secret is repaired");
     cluster.put(&secret(json!({})));
     repaired("so is an empty one");
     create(&cluster, "web");
     assert_eq!(replica.stop(), Some(0));
 }
 
-/// Creates a pod in the end, despite a fault at first.
+/// Creates a pod despite an initial fault.
 fn survives(verb: &'static str, plural: &'static str, fault: Fault) {
     let cluster = cluster();
     cluster.fault(verb, plural, fault);
     let replica = serving(&cluster);
     until_trusted(&cluster);
-    assert!(cluster.state().faults.is_empty(), "{verb} {plural}: the fault has been met");
+    assert!(cluster.state().faults.is_empty(), "{verb} {plural}: the fault has occurred");
     create(&cluster, "web");
     assert_eq!(replica.stop(), Some(0));
 }
@@ -217,8 +217,8 @@ fn writes_for_a_silent_watch_are_delayed() {
     cluster.storm("watch", "secrets", Fault::Hang);
     let begun = Instant::now();
     let replica = start(&cluster, &[]);
-    until("it has written again and again", || cluster.count("create", "secrets") >= 5);
-    // 0.25, 0.5, 1 and 2 seconds, of which the event of the webhook configuration ends one. A slow machine takes longer.
+    until("it has written repeatedly", || cluster.count("create", "secrets") >= 5);
+    // 0.25, 0.5, 1 and 2 seconds; the webhook configuration's event cuts one short. A slow machine takes longer.
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(1700), "{took:?}: {}", replica.log());
 }
@@ -251,7 +251,7 @@ fn a_refused_token_is_read_again() {
     until("both are written again", || {
         bundle(&cluster) == authority && stored(&cluster, "ca.crt") == authority
     });
-    // Watches of two objects and of reviews' facts, and a write or two. Within a minute there were many more.
+    // Watches of two objects and of reviews' facts, and a write or two. Before the fix, there were many more.
     let refused = cluster.state().unauthorized;
     assert!((1..=8).contains(&refused), "{refused}: {}", replica.log());
     assert_eq!(replica.stop(), Some(0));

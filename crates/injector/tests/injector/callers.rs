@@ -1,4 +1,4 @@
-//! `serve --self-signed` and the webhooks that should call it: by a Service, by a URL, or not at all.
+//! `serve --self-signed` and the webhooks that should call it: through a Service, a URL, or not at all.
 
 use super::authority::{
     CONFIGURATION, NAMESPACE, SECRET, bundle, cluster, configuration, create, start, stored,
@@ -25,7 +25,7 @@ fn webhooks_that_call_by_a_url_are_served_by_that_name() {
     cluster.put(&json!({ "apiVersion": "v1", "kind": "Secret", "data": {},
         "metadata": { "name": SECRET, "namespace": NAMESPACE } }));
     until("the Secret is whole again", || !stored(&cluster, "ca.crt").is_empty());
-    assert_eq!(bundle(&cluster), "", "it is another server's");
+    assert_eq!(bundle(&cluster), "", "the webhook is another server's");
     assert_eq!(replica.stop(), Some(0));
 }
 
@@ -43,7 +43,7 @@ fn webhooks_that_do_not_call_are_reported_once_and_counted() {
     };
     let get = |path: &str| get(address, path);
     until("it is ready without them", || get("/ready").0 == 200);
-    until("both are told", || shown().len() == 2);
+    until("both are reported", || shown().len() == 2);
     let both = shown().join("\n");
     assert!(both.contains("\"missing\": \"no webhook configuration has this name"), "{both}");
     let expected =

@@ -9,7 +9,7 @@ use testkit::word;
 
 const INSTALL: &str = "sidecar-injector manifests --image example/injector:1 --proxy-image example/proxy:1 | kubectl apply -f -";
 
-/// Runs the sessions of a file with this cluster, and two service accounts without rights.
+/// Runs a file's sessions with this cluster, and two service accounts without permissions.
 fn check(name: &str, cluster: &Cluster) {
     let kubeconfig = cluster.kubeconfig();
     let accounts = ["person", "nobody"].map(|name| cluster.account("shop", name));
@@ -21,7 +21,7 @@ fn check(name: &str, cluster: &Cluster) {
             ("NOBODY", word(&accounts[1])),
             ("KUBECONFIG", word(&kubeconfig)),
             ("SERVER", &server),
-            // Folder of kubectl's discovery cache.
+            // Folder for kubectl's discovery cache.
             ("HOME", word(&cluster.folder)),
         ],
     );

@@ -1,4 +1,4 @@
-//! HTTP/2 besides HTTP/1.1, the choice of the API server: many requests over one connection, each with its limits, and a
+//! HTTP/2 besides HTTP/1.1, the API server's choice: many requests over one connection, each with its limits, and a
 //! shutdown that interrupts none.
 
 use super::client::{pod, review};
@@ -36,7 +36,7 @@ async fn connect(webhook: &Webhook) -> (SendRequest<Body>, JoinHandle<hyper::Res
     let stream = TcpStream::connect(webhook.address).await.expect("it listens");
     let name = ServerName::from(webhook.address.ip());
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("TLS");
-    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]), "it is what the server prefers");
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]), "the server prefers HTTP/2");
     let spoken = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (sender, connection) = spoken.expect("HTTP/2");
     (sender, tokio::spawn(connection))
@@ -96,7 +96,7 @@ fn many_reviews_share_one_connection() {
             }
         });
         futures::future::join_all(all).await;
-        // The idle connection is evicted by another one.
+        // Another connection evicts the idle one.
         let (mut other, _open) = connect(&webhook).await;
         assert_eq!(uid(&answer(&mut other, requested("u100")).await), "u100");
         ends(connection).await;
@@ -151,13 +151,13 @@ fn a_shutdown_interrupts_no_request() {
         let (start, end) = whole.split_at(whole.len() / 2);
         rest.send(start.to_owned()).expect("a part");
         let in_flight = tokio::spawn(async move { answer(&mut sender, request("/inject", body)).await });
-        // The other answer shows that the request has been read, too.
+        // The other answer shows that the request has been read too.
         assert_eq!(uid(&answer(&mut idle, requested("u3")).await), "u3");
         tokio::time::sleep(Duration::from_millis(300)).await;
 
         webhook.signal("TERM");
         webhook.until_line("draining");
-        // Each answer is now the last one of its connection.
+        // Each answer is now its connection's last.
         let (mut late, late_connection) = connect(&webhook).await;
         assert_eq!(uid(&answer(&mut late, requested("u4")).await), "u4");
         ends(late_connection).await;

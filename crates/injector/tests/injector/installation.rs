@@ -1,5 +1,5 @@
-//! Installations that kubectl applies to the simulated API server. It has no controller of Deployments: the tests start the
-//! server of each one with its arguments and configuration, and end it with the Deployment.
+//! Installations that kubectl applies to the simulated API server, which has no Deployment controller: the tests start each
+//! Deployment's server with its arguments and configuration, and end it with the Deployment.
 
 use super::webhook::address;
 use crate::PROGRAM;
@@ -53,7 +53,7 @@ fn start(cluster: &Cluster, name: &str, deployment: &Value) -> Logged {
         fs::write(folder.join(key), text.as_str().expect("a text")).expect("written");
     }
     let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
-    // Replaces facts of a pod: its mounts, its ports, its service account.
+    // Replaces a pod's mounts, ports and service account.
     let arguments =
         arguments.as_array().expect("arguments").iter().map(|word| match word.as_str().expect("a text") {
             word if word.starts_with("--config-dir=") => format!("--config-dir={}", folder.display()),
@@ -76,7 +76,7 @@ fn start(cluster: &Cluster, name: &str, deployment: &Value) -> Logged {
     server
 }
 
-/// Runs a command of a document in a shell, with the program and kubectl on PATH.
+/// Runs a document's command in a shell, with the program and kubectl on PATH.
 fn shell(cluster: &Cluster, command: &str) -> Ended {
     let folder = cluster.file("bin");
     fs::create_dir_all(&folder).expect("a folder");
@@ -98,7 +98,7 @@ fn shell(cluster: &Cluster, command: &str) -> Ended {
     ended(Command::new("bash").args(words).env("PATH", path).env("KUBECONFIG", cluster.kubeconfig()))
 }
 
-/// Output of a successful command on both streams.
+/// A successful command's output on both streams.
 pub(super) fn run(cluster: &Cluster, command: &str) -> String {
     shell(cluster, command).with(0).shown()
 }
@@ -114,7 +114,7 @@ pub(super) fn create_pod(cluster: &Cluster, metadata: &Value) -> Value {
     cluster.find("pods", field("namespace"), field("name")).expect("a pod")
 }
 
-/// Revision that injects a new pod of a namespace; `None` if the pod gets no proxy.
+/// Revision that injects a new pod in a namespace; `None` if the pod gets no proxy.
 pub(super) fn injected_by(cluster: &Cluster, namespace: &str) -> Option<String> {
     let name = format!("pod-{}", cluster.version());
     let pod = create_pod(cluster, &json!({ "name": name, "namespace": namespace }));

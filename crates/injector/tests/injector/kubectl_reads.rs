@@ -9,7 +9,7 @@ fn values(text: &str) -> Vec<Value> {
     mesh::pod::values("printed", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
 }
 
-/// Object without empty values: kubectl drops nulls and adds defaults of types.
+/// Object without empty values: kubectl drops nulls and adds types' defaults.
 fn without_empty(object: &Value) -> Value {
     without(object.clone(), |value| match value {
         Value::Null | Value::Bool(false) => true,

@@ -1,4 +1,4 @@
-//! Pods as large as the API server stores, injected alike by the webhook and by `inject`, whose memory is returned afterwards.
+//! The largest pods that the API server stores: webhook and `inject` agree, and memory is returned afterwards.
 
 use super::client::{pod, review, reviewed};
 use super::webhook::{CONFIG, Webhook};
@@ -72,8 +72,8 @@ fn memory_is_returned_after_large_reviews() {
             });
         }
     });
-    assert!(webhook.peak_memory() > before + (16 << 10), "the test shows something");
-    until("it is given back", || {
+    assert!(webhook.peak_memory() > before + (16 << 10), "memory did not grow");
+    until("memory is returned", || {
         // Repeats reviews: an idle allocator returns no memory.
         patched(&webhook, &pod());
         webhook.resident_memory() < before + (12 << 10)

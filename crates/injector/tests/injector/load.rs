@@ -1,4 +1,4 @@
-//! The webhook's server under load, while its certificate and its configuration change continually.
+//! The webhook's server under load, while its certificate and configuration change continually.
 
 use super::client::{pod, reviewed};
 use super::webhook::{CONFIG, Webhook, patched};
@@ -69,7 +69,7 @@ fn no_review_fails_or_mixes_two_configurations() {
             let response = &given["response"];
             assert_eq!((&response["uid"], &response["allowed"]), (&body_of(uid).into(), &true.into()));
             let [of_config, of_values] = versions(&patched(&given, &before));
-            assert_eq!(of_config, of_values, "one answer, two configurations");
+            assert_eq!(of_config, of_values, "one answer from two configurations");
             seen.lock().expect("no client has failed").insert(of_config);
             if used + 1 < OVER_ONE {
                 open = Some((client, used + 1));

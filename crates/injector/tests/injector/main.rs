@@ -1,4 +1,4 @@
-//! Tests of the injector by its command line and its server.
+//! Tests of the injector through its command line and server.
 
 mod authority;
 mod callers;
@@ -9,7 +9,7 @@ mod command_line;
 mod environment;
 mod http2;
 mod installation;
-#[expect(dead_code, reason = "shared with another package, of which this needs a part")]
+#[expect(dead_code, reason = "shared with another package, and needed here in part")]
 #[path = "../../../injection/tests/support/kubectl.rs"]
 mod kubectl;
 mod kubectl_reads;

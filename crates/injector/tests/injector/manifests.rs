@@ -76,7 +76,7 @@ fn every_object_is_of_its_type_and_has_no_other_field() {
                 "PodDisruptionBudget" => is_typed::<PodDisruptionBudget>(&object),
                 "MutatingWebhookConfiguration" => is_typed::<MutatingWebhookConfiguration>(&object),
                 "CustomResourceDefinition" => is_typed::<CustomResourceDefinition>(&object),
-                other => panic!("an object of another kind: {other}"),
+                other => panic!("an object of unknown kind: {other}"),
             }
         }
     }
@@ -119,7 +119,7 @@ fn a_second_apply_by_kubectl_changes_nothing() {
         let (succeeded, shown) = cluster.kubectl(&words);
         assert!(succeeded, "{shown}");
         let (succeeded, shown) = cluster.kubectl(&words);
-        // kubectl sends the selector of a budget each time: its patch strategy is `replace`.
+        // kubectl sends a budget's selector each time: its patch strategy is `replace`.
         let ends = [" unchanged", " serverside-applied"];
         let is_same = |line: &str| {
             line.starts_with("poddisruptionbudget") || ends.iter().any(|end| line.ends_with(end))
@@ -136,8 +136,8 @@ fn webhooks(objects: &[Value], start: &str) -> Vec<Value> {
     configurations.filter_map(|object| object["webhooks"].as_array()).flatten().cloned().collect()
 }
 
-/// Number of calls of each webhook over all combinations of labels: absent, matching or other, for the revision and injection
-/// of the namespace and the revision of the pod; absent, true or false for injection of the pod.
+/// Number of each webhook's calls over all label combinations: absent, matching or other, for the namespace's revision and
+/// injection and the pod's revision; absent, true or false for the pod's injection.
 fn called(webhooks: &[Value], revision: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     let values = |matching: &str| [Value::Null, matching.into(), "other".into()];
@@ -232,7 +232,7 @@ fn pods_are_hardened_and_selected_by_their_own_objects() {
     }
 }
 
-/// Rules that printed roles of a kind grant to a program, one resource, one verb and one name each.
+/// A program's rules in the printed roles, by kind of role; one resource, verb and name each.
 fn granted(objects: &[Value], name: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for role in objects.iter().filter(|object| object["metadata"]["name"] == name) {
@@ -270,7 +270,7 @@ fn an_installation_injects_and_its_roles_are_sufficient_and_minimal() {
     cluster.state().requests.clear();
     let mut kubelet = Kubelet::default();
     kubelet.follow(&cluster);
-    // An emptied Secret is written again, too.
+    // An emptied Secret is rewritten too.
     cluster.put(&json!({ "apiVersion": "v1", "kind": "Secret",
         "metadata": { "name": "sidecar-injector-ca", "namespace": "sidecar-injector" } }));
     until("it is whole again", || cluster.count("update", "secrets") > 0);
@@ -295,7 +295,7 @@ fn an_installation_injects_and_its_roles_are_sufficient_and_minimal() {
     assert_eq!(
         called,
         ["rev.namespace.sidecar-injector.istio.io", "environment-tag.sidecar-injector.istio.io"],
-        "the tag is told to the proxy that is there by then"
+        "the tag is passed to the injected proxy"
     );
     let proxy =
         pod["spec"]["containers"].as_array().expect("a list").iter().find(|one| one["name"] == "istio-proxy");

@@ -19,6 +19,6 @@ fn alerts_and_dashboard_read_metrics_of_the_webhook() {
     let address = address(&kubelet.0["sidecar-injector"], "metrics_address");
     // The first lists of its watches, and the webhook configurations, have been read.
     until("it is ready", || get(address, "/ready").0 == 200);
-    until("it knows its webhooks", || get(address, "/metrics").1.contains("sidecar_injector_webhooks{"));
+    until("its webhooks are counted", || get(address, "/metrics").1.contains("sidecar_injector_webhooks{"));
     check(Exporter::Webhook, &get(address, "/metrics").1);
 }

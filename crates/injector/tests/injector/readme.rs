@@ -1,4 +1,4 @@
-//! Every command of the injector in README and docs works, and commands that need a cluster have existing flags.
+//! Every injector command in README and docs works, and commands that need a cluster have valid flags.
 
 use crate::PROGRAM;
 use std::{fs, path::Path, process::Command};
@@ -6,7 +6,7 @@ use testkit::{command_line::ended, folder::Folder};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// README and all documents in docs: path and text, with continued lines joined.
+/// README and all documents in docs: path and text, with continuation lines joined.
 fn documents() -> Vec<(String, String)> {
     let docs = fs::read_dir(Path::new(ROOT).join("docs")).expect("docs");
     let names = docs.map(|entry| format!("docs/{}", entry.expect("an entry").file_name().to_string_lossy()));
@@ -34,7 +34,7 @@ fn commands_succeed() {
     for (document, text) in documents() {
         for command in calls(&text, "sh") {
             let ended = ended(Command::new("sh").args(["-c", command]).current_dir(ROOT).env("PATH", &path));
-            // `explain` shows a pod that is not injected.
+            // `explain` exits with 3 for pods without injection.
             assert!(matches!(ended.code, Some(0 | 3)), "{document}: {command}: {}", ended.stderr);
             seen += 1;
             if let Some((_, shown)) = text.split_once(&format!("{command}\n```\n\n```text\n")) {
@@ -44,7 +44,7 @@ fn commands_succeed() {
             }
         }
     }
-    assert!(seen > 2, "documents show the injector at work: {seen}");
+    assert!(seen > 2, "too few commands in documents: {seen}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn flags_of_commands_that_are_not_run_exist() {
             }
         }
     }
-    assert!(seen > 0, "documents show calls with flags: {seen}");
+    assert!(seen > 0, "too few flags in documents: {seen}");
 }
 
 /// Each example of docs/templates.md injects, unchanged, a pod that selects it.

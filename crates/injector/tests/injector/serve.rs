@@ -1,4 +1,4 @@
-//! Answers of the webhook's server over HTTPS: to all kinds of requests, to slow ones, and at shutdown.
+//! The webhook server's answers over HTTPS: to all kinds of requests, to slow requests, and at shutdown.
 
 use super::client::{JSON, pod, review, reviewed};
 use super::webhook::{CONFIG, Webhook};
@@ -121,7 +121,7 @@ fn an_invalid_default_template_is_reported_before_any_pod() {
 fn all_addresses_are_those_of_both_families() {
     let webhook = Webhook::start(CONFIG, "", &["--metrics-address", "[::]:0"]);
     let address = webhook.plain();
-    // A machine without IPv6 has only the other one.
+    // A machine without IPv6 has only the IPv4 address.
     let hosts = if address.is_ipv6() { &["127.0.0.1", "::1"][..] } else { &["127.0.0.1"] };
     for host in hosts {
         assert_eq!(get((*host, address.port()), "/ready").0, 200, "{host}");
@@ -215,7 +215,7 @@ fn silent_clients_delay_no_other() {
     // Each may be silent for 10 s.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     drop(silent);
-    // Neither do heads without a body.
+    // Nor do heads without a body.
     let mut without_a_body: Vec<Client> = (0..60).map(|_| webhook.connect()).collect();
     for client in &mut without_a_body {
         let _ = client.write(request_head("POST", "/inject", &[JSON], 100).as_bytes());
@@ -243,7 +243,7 @@ fn a_shutdown_interrupts_no_request() {
     let mut in_flight = begun(&webhook);
     webhook.signal("TERM");
     webhook.until_line("draining");
-    // Not ready, but still serving: the API server may not know yet.
+    // Not ready, but still serving: the API server may not have noticed yet.
     assert_eq!(webhook.get("/ready").status, 503);
     let late =
         reviewed(&mut webhook.connect(), "/inject", "u2", &json!({ "kind": "Job" })).expect("an answer");

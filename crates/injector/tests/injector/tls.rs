@@ -1,4 +1,4 @@
-//! Clients and certificates of the webhook's server, while they change.
+//! The webhook server's certificates and clients, while certificates change.
 
 use super::webhook::{CONFIG, Webhook};
 use rustls::{

@@ -1,12 +1,12 @@
-//! The upgrade of docs/injector.md, command by command, with the real kubectl: the injecting revision after each step, and
-//! the remaining objects.
+//! The upgrade in docs/injector.md, command by command, with the real kubectl: checks the injecting revision after each step,
+//! and the remaining objects.
 
 use super::installation::{Kubelet, NAMESPACE, WEBHOOKS, injected_by, run};
 use serde_json::{Value, json};
 use std::fs;
 use testkit::cluster::Cluster;
 
-/// Kinds of an installation except ConfigMaps, which other programs have, too.
+/// An installation's kinds except ConfigMaps, which other programs have too.
 const REMOVED: [&str; 11] = [
     "clusterroles",
     "clusterrolebindings",
@@ -35,7 +35,7 @@ fn named(cluster: &Cluster, plural: &str) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "a walk of half a minute"]
+#[ignore = "takes half a minute"]
 fn the_documented_upgrade_moves_namespaces_and_removes_the_old_revision() {
     let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/injector.md"));
     let document = document.expect("the document");
@@ -65,7 +65,7 @@ fn the_documented_upgrade_moves_namespaces_and_removes_the_old_revision() {
     let walk = blocks(&document, "Upgrade it");
     let [beside, one, back, all, remove] = &walk[..] else { panic!("five steps: {walk:?}") };
     play(beside);
-    assert_eq!(by(), revisions("default", "default"), "the new revision is there, and serves no namespace");
+    assert_eq!(by(), revisions("default", "default"), "the new revision exists, and serves no namespace");
     play(one);
     assert_eq!(by(), revisions("two", "default"));
     let restarted = cluster.find("deployments", "shop", "web").expect("it");
@@ -74,12 +74,12 @@ fn the_documented_upgrade_moves_namespaces_and_removes_the_old_revision() {
             .is_string()
     );
     play(back);
-    assert_eq!(by(), revisions("default", "default"), "as it was");
+    assert_eq!(by(), revisions("default", "default"), "unchanged");
     play(one);
     play(all);
     assert_eq!(by(), revisions("two", "two"));
     play(remove);
-    assert_eq!(by(), revisions("two", "two"), "nothing of the new one was removed");
+    assert_eq!(by(), revisions("two", "two"), "the new revision is complete");
 
     assert_eq!(named(&cluster, WEBHOOKS), ["sidecar-injector-two"]);
     assert_eq!(named(&cluster, "secrets"), ["sidecar-injector-ca-two"]);

@@ -1,5 +1,5 @@
 //! `serve --watch-cluster` against the simulated API server: namespaces and kubelets that change while pods are reviewed, and
-//! an API server that forbids, forgets, disconnects or is silent.
+//! an API server that forbids, forgets, disconnects or hangs.
 
 use super::client::{pod, reviewed};
 use super::webhook::{CONFIG, Webhook, patched};
@@ -38,7 +38,7 @@ fn user(webhook: &Webhook) -> String {
     words[at + 1].as_str().expect("a text").to_owned()
 }
 
-/// True if the proxy of a pod on this node, if any, is a native sidecar.
+/// True if a pod on this node, or without a node, gets a native sidecar.
 fn is_native(webhook: &Webhook, node: Option<&str>) -> bool {
     let mut query = pod();
     if let Some(node) = node {
@@ -57,7 +57,7 @@ fn errors(webhook: &Webhook, resource: &str) -> f64 {
     webhook.metric(&format!("sidecar_injector_watch_errors_total{{resource=\"{resource}\"}}"))
 }
 
-/// Waits for the first list. On a busy machine, a server may be ready earlier, since readiness waits only for a limited time.
+/// Waits for the first list. On a busy machine, a server may be ready earlier, since readiness waits only a limited time.
 fn until_listed(webhook: &Webhook, resource: &str) {
     until("it is listed", || current(webhook, resource) == 1.0);
 }
@@ -69,7 +69,7 @@ fn is_ready(webhook: &Webhook) -> bool {
 #[test]
 fn annotations_of_a_namespace_count_from_the_next_review_on() {
     let cluster = Cluster::start();
-    // More than one page of a list.
+    // More than one list page.
     for number in 0..500 {
         cluster.namespace(&format!("a-{number}"), &json!({}));
     }
@@ -102,12 +102,12 @@ fn sidecars_are_native_once_all_kubelets_support_them() {
     until_listed(&webhook, "nodes");
     assert!(!is_native(&webhook, None), "one kubelet is too old");
     assert!(is_native(&webhook, Some("one")) && !is_native(&webhook, Some("two")));
-    assert!(!is_native(&webhook, Some("unknown")), "it may be any");
+    assert!(!is_native(&webhook, Some("unknown")), "its kubelet is unknown");
     node(&cluster, "two", NATIVE);
     until("both run them", || is_native(&webhook, None));
-    assert_eq!(webhook.until_line("another answer of all kubelets")["native_sidecars"], true);
+    assert_eq!(webhook.until_line("native sidecar support changed")["native_sidecars"], true);
     node(&cluster, "three", "unknown");
-    until("a version that is none counts as old", || !is_native(&webhook, None));
+    until("an invalid version is treated as old", || !is_native(&webhook, None));
     cluster.remove("nodes", "", "three");
     until("that node is gone", || is_native(&webhook, None));
 
@@ -141,11 +141,7 @@ fn a_server_without_the_right_to_watch_serves() {
     assert_eq!((current(&webhook, "namespaces"), current(&webhook, "nodes")), (1.0, 1.0));
     let shown = webhook.lines("the watch failed");
     let resources: BTreeSet<&str> = shown.iter().filter_map(|line| line["resource"].as_str()).collect();
-    assert_eq!(
-        (shown.len(), resources.len()),
-        (2, 2),
-        "once for each, however often it is tried: {shown:#?}"
-    );
+    assert_eq!((shown.len(), resources.len()), (2, 2), "once per resource, despite retries: {shown:#?}");
     assert!(
         shown
             .iter()
@@ -169,14 +165,14 @@ fn lost_and_expired_watches_are_restarted() {
     };
     let lists = || cluster.count("list", "namespaces");
     let before = lists();
-    again("a watch that broke goes on", &|| cluster.cut());
-    assert_eq!(lists(), before, "where it was");
-    again("a version that is too old by then is listed anew", &|| {
+    again("a broken watch resumes", &|| cluster.cut());
+    assert_eq!(lists(), before, "without a new list");
+    again("an expired version is listed again", &|| {
         cluster.fault("watch", "namespaces", Fault::Meanwhile(|state| state.compact()));
         cluster.cut();
     });
     until("it was listed", || lists() > before);
-    until("all is well", || current(&webhook, "namespaces") == 1.0 && current(&webhook, "nodes") == 1.0);
+    until("both are current", || current(&webhook, "namespaces") == 1.0 && current(&webhook, "nodes") == 1.0);
 }
 
 #[test]
@@ -186,7 +182,7 @@ fn readiness_waits_a_limited_time_for_a_silent_api_server() {
     node(&cluster, "one", NATIVE);
     cluster.fault("list", "nodes", Fault::Hang);
     let webhook = watching(&cluster, &[]);
-    until("namespaces are known", || user(&webhook) == "1009");
+    until("namespaces are listed", || user(&webhook) == "1009");
     let early = webhook.get("/ready");
     assert_eq!(early.status, 503);
     assert!(early.text().contains("waiting for the first list of namespaces and nodes"), "{}", early.text());

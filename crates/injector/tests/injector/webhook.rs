@@ -1,4 +1,4 @@
-//! The webhook's server as a process, with its files mounted as by Kubernetes.
+//! The webhook's server as a process, with files mounted like Kubernetes does.
 
 use data_encoding::BASE64;
 use rustls::{ClientConfig, SupportedProtocolVersion};
@@ -21,7 +21,7 @@ use testkit::{folder::Folder, running::Logged, wait::TIMEOUT};
 
 pub(crate) const CONFIG: &str = "policy: enabled\n";
 
-/// Writes files in the form of a mounted ConfigMap or Secret: all are replaced at once.
+/// Writes files like a mounted ConfigMap or Secret: all are replaced at once.
 pub(crate) fn mount(folder: &Path, files: &[(&str, &str)]) {
     static VERSION: AtomicU32 = AtomicU32::new(0);
     let version = format!("..{}", VERSION.fetch_add(1, Ordering::Relaxed));
@@ -79,7 +79,7 @@ impl Webhook {
                 .arg(folder.join("tls/tls.crt"))
                 .arg("--tls-key")
                 .arg(folder.join("tls/tls.key"))
-                // On a busy machine, a client of a test is slow, too.
+                // On a busy machine, a test's client is slow too.
                 .args((!flags.contains(&"--timeout")).then_some("--timeout=100"))
                 .args(flags),
         );

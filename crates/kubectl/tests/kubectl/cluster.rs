@@ -26,7 +26,7 @@ fn the_roles_are_sufficient_and_refusals_name_them() {
             ("READER", word(&reader)),
             ("KUBECONFIG", word(&kubeconfig)),
             ("ROLES", concat!(env!("CARGO_MANIFEST_DIR"), "/../../docker/kubectl/clusterrole.yaml")),
-            // Folder of kubectl's discovery cache.
+            // Folder for kubectl's discovery cache.
             ("HOME", word(&cluster.folder)),
         ],
     );

@@ -1,4 +1,4 @@
-//! Tests of the plugin by its command line: with a kubectl that reads files, and with the real one and a simulated API server.
+//! Tests of the plugin's command line: with a kubectl that reads files, and with the real kubectl and a simulated API server.
 
 mod cluster;
 mod object;

@@ -1,4 +1,4 @@
-//! Objects of the cluster in `sessions/pods.txt`, with the running pod `shop/web-0`, injected by Istio.
+//! The cluster's objects in `sessions/pods.txt`, with the running pod `shop/web-0`, injected by Istio.
 
 use serde_json::Value;
 use testkit::sections;

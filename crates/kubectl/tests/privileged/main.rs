@@ -1,4 +1,4 @@
-//! Answers of a real kernel: in the session, the real `sidecar-init` runs as the container's program, in a network namespace.
+//! A real kernel's answers: in the session, the real `sidecar-init` runs as the container's program, in a network namespace.
 
 #[path = "../kubectl/object.rs"]
 mod object;
@@ -10,7 +10,7 @@ const PROGRAM: Program = Program { path: env!("CARGO_BIN_EXE_kubectl-capture"), 
 
 #[test]
 fn a_pods_kernel_answers() {
-    // Beside the plugin, where the session looks for it.
+    // Beside the plugin, where the session expects it.
     program_beside(PROGRAM.path, "sidecar-init");
     let namespace = PodNamespace::new("10.1.2.3");
     let (pod, agents) = (object("pod.json"), object("agents.json"));

@@ -1,4 +1,4 @@
-//! Validated configuration of capture in a pod of the ambient mesh, its construction from settings, and its ownership.
+//! Validated capture configuration of a pod in ambient mode, its construction from settings, and its ownership.
 
 use super::defaults::{CONNECTION_MARK, PREFERENCE, PROBE_V4, PROBE_V6, TABLE};
 use super::settings::Ambient;
@@ -7,7 +7,7 @@ use crate::sources::{SettingReader, Source};
 use rules::{ByFamily, Chains, Family, InterfaceName, Ownership, PolicyRules, Predecessor};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Upstream's chains. `ISTIO_OUTPUT` is also a sidecar's chain: it is ambient's where its table has `ISTIO_PRERT` too.
+/// Upstream's chains. `ISTIO_OUTPUT` is also a sidecar's chain: it is ambient's if its table has `ISTIO_PRERT` too.
 pub(super) const INBOUND: &str = "ISTIO_PRERT";
 pub(super) const OUTBOUND: &str = "ISTIO_OUTPUT";
 
@@ -46,7 +46,7 @@ configuration! {
         let (v4, v6) = probe_addresses(reader);
         ByFamily { v4: v4.unwrap_or(PROBE_V4).into(), v6: v6.unwrap_or(PROBE_V6).into() }
     };
-    /// True if inbound connections are excluded, for a gateway of another vendor that takes them itself.
+    /// True if inbound connections are excluded, for another vendor's gateway that accepts them itself.
     ingress: bool = reader.switch(Ambient::Ingress);
     dns: bool = reader.switch_or(Ambient::DnsCapture, true);
     /// Interfaces of guests behind the pod, such as virtual machines: their TCP counts as outbound.

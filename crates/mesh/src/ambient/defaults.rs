@@ -1,4 +1,4 @@
-//! Numbers and addresses shared by ztunnel and Istio's node agent. Only the addresses can be chosen.
+//! Numbers and addresses shared by ztunnel and Istio's node agent. Only the addresses are configurable.
 
 use crate::facts::port;
 pub use crate::facts::{DNS_PORT, PROXY_ZONE};
@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Outbound connections (`ZtunnelOutboundPort`).
 pub const OUTBOUND_LISTENER: Port = port(15001);
-/// Inbound connections outside of a tunnel (`ZtunnelInboundPlaintextPort`).
+/// Inbound connections outside a tunnel (`ZtunnelInboundPlaintextPort`).
 pub const INBOUND_LISTENER: Port = port(15006);
 /// The HBONE tunnel, never captured (`ZtunnelInboundPort`).
 pub const TUNNEL_PORT: Port = port(15008);
@@ -20,10 +20,10 @@ pub const PROXY_MARK: Mark = Mark { value: 0x539, mask: MASK };
 pub const CONNECTION_MARK: Mark = Mark { value: 0x111, mask: MASK };
 /// Routing table that delivers such replies to ztunnel (`RouteTableInbound`).
 pub const TABLE: u32 = 100;
-/// Preference of the policy rule for that table: before the kernel's rule for `main`, which has 32766.
+/// Preference of that table's policy rule, before the kernel's rule for `main` (32766).
 pub const PREFERENCE: u32 = 32764;
 
-/// Table of the family `inet` on the host that gives the host's calls these source addresses.
+/// `inet` table on the host that gives the host's calls these source addresses.
 pub const HOST_TABLE: &str = "sidecar_init_ambient_host";
 
 /// Source of the host's own calls (`DefaultHostProbeSNATIP`): a link-local address that no machine gets.

@@ -1,5 +1,5 @@
-//! Istio's ambient mode inside of a pod: the node agent's rules, which redirect traffic to ztunnel. ztunnel runs outside of the
-//! pod and opens marked sockets in its namespace: no rule matches a user, and no port, network or process can be excluded.
+//! Istio's ambient mode inside a pod: the node agent's rules, which redirect traffic to ztunnel. ztunnel runs outside the pod
+//! and opens marked sockets in the pod's namespace, so no rule matches a user, and no port, network or process can be excluded.
 
 mod config;
 pub mod defaults;
@@ -39,7 +39,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     ],
     keys: ConfigKeys::of_all((Ambient::Ipv6, "give {--ipv6}"), None, None),
     without_ipv6: None,
-    // Known limitations. The rules equal those of Istio's agent, which recognizes ours.
+    // Known limitations. Our rules equal those of Istio's agent, which recognizes them.
     limits: LIMITS,
     cautions: &[],
     remedy_of_gap: v4_always!("ambient mode", "--ipv6"),
@@ -62,7 +62,7 @@ const FORM: Form = Form {
         ("istio.io/dataplane-mode", &["ambient"]),
         ("ambient.istio.io/redirection", &["enabled", "pending"]),
     ],
-    // Its labels share the sidecar's domain.
+    // Ambient labels share the sidecar's domain.
     domains: &[],
     refusals: &[("istio.io/dataplane-mode", &["none"]), ("sidecar.istio.io/status", &[])],
     injected: &[],
@@ -115,14 +115,14 @@ const LIMITS: &[Limit] = &[
         code: Code::HostCallsPass,
         reason: Reason::Probe,
         concerns: arrives,
-        text: "calls of every process of the host come from {} and bypass ztunnel, not only the kubelet's",
+        text: "calls from every process on the host, not only the kubelet, come from {} and bypass ztunnel",
         remedy: "run no process on the host, and no pod with hostNetwork, that must not call this pod",
     },
     Limit {
         code: Code::ProbesComeFromElsewhere,
         reason: Reason::Probe,
         concerns: arrives,
-        text: "probes come from {}, not from the node's address, also to filters such as a NetworkPolicy",
+        text: "filters such as a NetworkPolicy see probes come from {}, not from the node's address",
         remedy: "admit calls from {} wherever calls to this pod are filtered",
     },
     Limit {
@@ -131,28 +131,28 @@ const LIMITS: &[Limit] = &[
         concerns: |packet, fulfils| {
             !fulfils && leaves(packet) && packet.protocol == Protocol::Tcp && PROXY_MARK.covers(packet.mark)
         },
-        text: "a process that may set the mark of its sockets bypasses ztunnel with 0x539, ztunnel's own mark",
-        remedy: "drop CAP_NET_ADMIN and, from Linux 5.17 on, CAP_NET_RAW in the containers of the pod",
+        text: "a process that may mark its sockets bypasses ztunnel with 0x539, ztunnel's own mark",
+        remedy: "drop CAP_NET_ADMIN and, from Linux 5.17 on, CAP_NET_RAW in the pod's containers",
     },
     Limit {
         code: Code::OwnDnsByTcp,
         reason: Reason::Dns,
         concerns: |packet, _| is_query_to_own_pod(packet),
         text: "queries to the pod itself, such as to 127.0.0.53, go to ztunnel over TCP and stay in the pod over UDP",
-        remedy: "let a resolver in the pod listen at 127.0.0.1 or ::1, where neither is captured",
+        remedy: "let the pod's resolver listen at 127.0.0.1 or ::1, where no query is captured",
     },
     Limit {
         code: Code::VirtualMachineUdpPasses,
         reason: Reason::Machine,
         concerns: |_, fulfils| fulfils,
-        text: "of the traffic from {}, only TCP goes to ztunnel: DNS queries over UDP bypass it",
-        remedy: "let the machine resolve over TCP, such as with `options use-vc` in its resolv.conf",
+        text: "only TCP traffic from {} goes to ztunnel: DNS queries over UDP bypass it",
+        remedy: "let the machine resolve over TCP, for example with `options use-vc` in its resolv.conf",
     },
     Limit {
         code: Code::DeadRule,
         reason: Reason::Machine,
         concerns: |_, fulfils| fulfils,
-        text: "the rule with RETURN for {} is never reached: the rule before it captures the same packets",
+        text: "the RETURN rule for {} is never reached: the rule before it captures the same packets",
         remedy: "keep it: Istio's agent sets it too, and checks for it",
     },
 ];
@@ -165,7 +165,7 @@ fn leaves(packet: &Packet) -> bool {
     matches!(packet.direction, Direction::Outbound { .. })
 }
 
-/// Over TCP only one address counts as loopback, over UDP every packet on `lo`.
+/// Over TCP, only one address counts as loopback; over UDP, every packet on `lo`.
 fn is_query_to_own_pod(packet: &Packet) -> bool {
     let to = packet.destination;
     let over_loopback =

@@ -20,9 +20,9 @@ use std::collections::BTreeSet;
 reasons! {
     Ambient of Ambient;
     Arriving "ambient-arriving" Inbound [];
-    Dns "ambient-dns" Dns [DnsCapture], "{option} sends DNS queries to any server to ztunnel";
+    Dns "ambient-dns" Dns [DnsCapture], "{option} sends DNS queries for any server to ztunnel";
     DnsZone "ambient-dns-zone" DnsZone [DnsCapture],
-        "DNS queries of ztunnel and of the application have separate conntrack zones";
+        "ztunnel's and the application's DNS queries have separate conntrack zones";
     Inbound "ambient-inbound" InboundPort [Ingress],
         "all inbound TCP goes to ztunnel, except its tunnel and its own calls";
     Leaving "ambient-leaving" Outbound [];
@@ -30,11 +30,11 @@ reasons! {
         "{option} lists its interface as a virtual machine's", of "{option} lists {value} as a virtual machine's";
     Outbound "ambient-outbound" OutboundNetwork [],
         "all outbound TCP goes to ztunnel, except its own";
-    OwnPod "ambient-own-pod" ApplicationLoopback [], "calls of the pod to itself are not captured";
+    OwnPod "ambient-own-pod" ApplicationLoopback [], "the pod's calls to itself are not captured";
     Probe "ambient-probe" ExcludedSource [ProbeAddress],
-        "calls of the host are not captured ({option})", of "calls of the host come from {value} ({option}) and are not captured";
+        "the host's calls are not captured ({option})", of "the host's calls come from {value} ({option}) and are not captured";
     ProxyToApplication "ambient-proxy-to-application" ProxyToApplication [],
-        "its connection is a call of ztunnel to the application";
+        "its connection is ztunnel's call to the application";
 }
 
 const ARRIVES: ChainPlace = own(INBOUND);
@@ -46,18 +46,18 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let (localhost, probes) = (writer.localhost(), Cidr::host(*config.probes.get(family)));
     let leaves = Match::OutInterface(Negatable::Not(InterfaceName::loopback()));
     add_rules! { writer:
-        // Replies on ztunnel's connections to the application are addressed to the client. Table 100 brings them back.
+        // Replies on ztunnel's connections to the application are addressed to the client. Table 100 returns them.
         Mangle PREROUTING [] => jump(ARRIVES), Reason::ProxyToApplication;
         Mangle OUTPUT [] => jump(LEAVES), Reason::ProxyToApplication;
         Mangle ARRIVES [mark(PROXY_MARK)] => SetConnmark(CONNECTION_MARK), Reason::ProxyToApplication;
         Mangle LEAVES [connmark(CONNECTION_MARK)] => RestoreMark, Reason::ProxyToApplication;
-        // The order of jumps is upstream's; each is alone in its base chain.
+        // Jumps are in upstream's order, each alone in its base chain.
         Nat OUTPUT [] => jump(LEAVES), Reason::Leaving;
         Nat PREROUTING [] => jump(ARRIVES), Reason::Arriving;
     }
     for interface in &config.interfaces {
         add_rules! { writer:
-            // Traffic of a machine behind the pod counts as outbound. The second rule is upstream's and never reached.
+            // Traffic from a machine behind the pod counts as outbound. The second rule is upstream's and never reached.
             Nat ARRIVES [from_interface(interface), tcp()] => redirect(OUTBOUND_LISTENER), Reason::Machine;
             Nat ARRIVES [from_interface(interface), tcp()] => Return, Reason::Machine;
         }
@@ -68,7 +68,7 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
         Nat LEAVES [to(probes), tcp(), tcp_module()] => Accept, Reason::Probe;
         Nat ARRIVES [not_to(localhost), tcp(), not_port(TUNNEL_PORT), not_mark(PROXY_MARK)] => redirect(INBOUND_LISTENER), Reason::Inbound,
             if not_ingress;
-        // DNS to any server. Queries within the pod are excluded over UDP; over TCP only those to the loopback network.
+        // DNS to any server. UDP queries within the pod are excluded, as are TCP queries to the loopback address.
         Nat LEAVES [leaves, udp(), not_mark(PROXY_MARK), port(DNS_PORT)] => redirect(DNS_LISTENER), Reason::Dns, if dns;
         Nat LEAVES [not_to(localhost), tcp(), port(DNS_PORT), not_mark(PROXY_MARK)] => redirect(DNS_LISTENER), Reason::Dns, if dns;
         Nat LEAVES [tcp(), mark(CONNECTION_MARK)] => Accept, Reason::ProxyToApplication;
@@ -82,8 +82,8 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     writer.finish()
 }
 
-/// Objects for ingress mode too, where ztunnel delivers tunnelled connections. It calls the application from the client's
-/// address; the marked reply reaches ztunnel's socket by a table that delivers everything locally.
+/// Routing, in ingress mode too, where ztunnel delivers tunnelled connections. ztunnel calls the application from the client's
+/// address; the marked reply reaches ztunnel through a table that delivers everything locally.
 pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
     let preference = Some(PREFERENCE);
     let each = Family::captured(config.ipv6).flat_map(|family| {

@@ -1,11 +1,11 @@
-//! Typed reading of YAML and JSON documents by path; collects problems with document, position, path, value and expected form.
+//! Reads typed values of YAML and JSON by path; problems have document, position, path, value and expected form.
 
 use super::{Tree, TreeValue, reader::values};
 use crate::{InputProblem, Problems, settings::nearest};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Reader of one document; collects its problems, prefixed with the document's name, if it has one.
+/// Reader of one document; collects problems, prefixed with the document's name, if any.
 pub struct DocumentReader<'a> {
     name: &'a str,
     root: &'a Value,
@@ -22,7 +22,7 @@ impl<'a> DocumentReader<'a> {
         self.problems
     }
 
-    /// Value at a path of keys and indexes, `spec.containers[0].image`, empty for the document; `None` if absent or null.
+    /// Value at a path such as `spec.containers[0].image`, empty for the document; `None` if absent or null.
     pub fn at(&self, path: &str) -> Option<&'a Value> {
         let value = path.split('.').filter(|_| !path.is_empty()).try_fold(self.root, |value, part| {
             let (key, places) = part.split_once('[').unwrap_or((part, ""));
@@ -86,7 +86,7 @@ impl<'a> DocumentReader<'a> {
         self.typed(path, "a list", Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Reads a string; empty if absent. Accepts numbers and booleans in JSON form: charts hold `tag: 1.30`.
+    /// Reads a string; empty if absent. Accepts numbers and booleans in JSON form: charts contain `tag: 1.30`.
     pub fn text(&mut self, path: &str) -> String {
         self.typed(path, "a string", scalar).unwrap_or_default()
     }
@@ -127,7 +127,7 @@ impl<'a> DocumentReader<'a> {
         self.typed(path, "true or false, without quotes", Value::as_bool)
     }
 
-    /// Reads a count, which the API holds as a signed 32-bit number.
+    /// Reads a count, which the API stores as a signed 32-bit number.
     pub fn number(&mut self, path: &str) -> u32 {
         let count = |text: &str| u32::try_from(text.parse::<i32>().ok()?).ok();
         self.parsed(path, "a number from 0 to 2147483647", count).unwrap_or(0)
@@ -164,7 +164,7 @@ impl<'a> DocumentReader<'a> {
         texts
     }
 
-    /// Reads an object's labels or annotations, whose keys may hold dots; null is the empty string, as for the API server.
+    /// Reads an object's labels or annotations, whose keys may contain dots; null is an empty string, as in the API server.
     pub fn strings(&mut self, path: &str) -> Vec<(&'a str, &'a str)> {
         let mut strings = Vec::new();
         for (key, value) in self.mapping(path).into_iter().flatten() {
@@ -177,7 +177,7 @@ impl<'a> DocumentReader<'a> {
         strings
     }
 
-    /// Reads a mapping of strings, numbers and booleans; its keys may hold dots.
+    /// Reads a mapping of strings, numbers and booleans; its keys may contain dots.
     pub fn named_texts(&mut self, path: &str) -> BTreeMap<String, String> {
         let mut texts = BTreeMap::new();
         for (key, value) in self.mapping(path).into_iter().flatten() {
@@ -218,7 +218,7 @@ pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     (!value.is_null()).then_some(value)
 }
 
-/// Deepest field along a path such as `spec.containers[0].env`; `None` if its first step is absent.
+/// Deepest existing field along a path such as `spec.containers[0].env`; `None` if none exists.
 pub fn field<'a>(mut tree: &'a Tree, mut path: &str) -> Option<&'a Tree> {
     let mut found = None;
     loop {

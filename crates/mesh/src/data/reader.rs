@@ -1,5 +1,5 @@
-//! Loader of YAML and JSON into trees, one a document, from a parser's events. It counts and bounds values, aliased ones
-//! included, so that a few lines can't expand into a billion. Common faults get a remedy beside the parser's report.
+//! Loads YAML and JSON into trees, one per document, from a parser's events. Counts and limits values, including aliased ones,
+//! so that a few lines can't expand into a billion. Common faults get a remedy after the parser's report.
 
 use super::{ScalarKind, TextPosition, Tree, TreeValue};
 use crate::{InputProblem, Problems, visible::visible};
@@ -7,16 +7,16 @@ use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Sp
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-/// Largest input in bytes: etcd holds objects of 1.5 MiB, and a file holds some of them.
+/// Largest input in bytes: etcd limits objects to 1.5 MiB, and a file contains several.
 const MAX_BYTES: usize = 64 << 20;
-/// Maximum of values in a document, aliased ones included.
+/// Largest number of values in a document, aliases included.
 const MAX_VALUES: usize = 4_000_000;
-/// Bytes of a string that count as one more value: aliases share it in the tree, but data holds a copy for each.
+/// String bytes that count as one more value: aliases share a string in the tree, but data holds copies.
 const BYTES_OF_VALUE: usize = 64;
 const DEEPEST: usize = 100;
 const MERGE: &str = "<<";
 
-/// Parses YAML or JSON of the file `name`; empty documents are null. With `repeated`, later keys replace equal ones: a remark.
+/// Parses the YAML or JSON file `name`; empty documents are null. With `repeated`, the last duplicate wins, with a remark.
 pub(crate) fn documents(
     name: &str,
     text: &str,
@@ -46,7 +46,7 @@ pub fn values(name: &str, text: &str) -> Result<Vec<Value>, Problems> {
     Ok(documents(name, text, None)?.iter().map(|tree| data(tree)).collect())
 }
 
-/// As [`values`], but the later of two equal keys counts, with a remark for each repeated key.
+/// Like [`values`], but the last of duplicate keys wins, with a remark for each.
 pub fn values_of_later_keys(name: &str, text: &str) -> Result<(Vec<Value>, Vec<String>), Problems> {
     let mut remarks = Vec::new();
     let documents = documents(name, text, Some(&mut remarks))?;
@@ -68,7 +68,7 @@ fn yaml(text: &str, repeated: Option<&mut Vec<String>>) -> Result<Vec<Arc<Tree>>
     Ok(documents)
 }
 
-/// At most 76 columns of the line with a caret below the position, each after a line break.
+/// Up to 76 columns of the line, and a caret below the position, each after a line break.
 fn excerpt(text: &str, place: TextPosition) -> String {
     let line: Vec<char> = text.lines().nth(place.line - 1).unwrap_or_default().chars().collect();
     let shown = |part: &[char]| visible(&part.iter().collect::<String>());
@@ -194,11 +194,11 @@ impl<'t> Loader<'t, '_> {
 
     fn fields(&mut self, start: TextPosition, depth: usize) -> Result<(TreeValue, usize), Malformed> {
         let (mut fields, mut size) = (Vec::new(), 1);
-        // Entries of `<<`, which rank below the mapping's own.
+        // Entries of `<<`, overridden by the mapping's own.
         let (mut places, mut merged) = (BTreeMap::new(), Vec::new());
         while let Some((event, span)) = self.next()? {
             if matches!(event, Event::SequenceStart(..) | Event::MappingStart(..)) {
-                // An unquoted {{ of a template is a mapping as a key, too.
+                // A template's unquoted {{ also parses as such a key.
                 let text = "a list or a mapping can't be a key; quote a string that begins with [ or {, and \
                             render templates first";
                 return Err(Malformed::at(&span.start, text));
@@ -220,16 +220,16 @@ impl<'t> Loader<'t, '_> {
                     return Err(Malformed::at(&self.at, text));
                 };
                 repeated
-                    .push(format!("the key {key:?} appears at {first} and at {again}; the later one counts"));
+                    .push(format!("the key {key:?} appears at {first} and at {again}; the later one wins"));
             }
             let Some((event, span)) = self.next()? else { break };
             let value = self.within(event, &span, depth, &mut size)?;
             match key == MERGE {
-                true => merged.extend(
-                    mappings(value)
-                        .ok_or_else(|| Malformed::at(&self.at, "<< takes a mapping, or a list of them"))?,
-                ),
-                // On conversion to data, the later of two equal keys counts.
+                true => merged
+                    .extend(mappings(value).ok_or_else(|| {
+                        Malformed::at(&self.at, "<< takes a mapping or a list of mappings")
+                    })?),
+                // On conversion to data, the last of duplicate keys wins.
                 false => fields.push((key, value)),
             }
         }
@@ -270,7 +270,7 @@ fn kind(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -> Resul
     }
 }
 
-/// Remedies for the kinds of faults that occur in practice; the parser has more.
+/// Remedies for faults that occur in practice; the parser has more kinds.
 fn remedy(kind: &ErrorKind) -> Option<String> {
     let remedy = match kind {
         ErrorKind::TabInIndentation
@@ -280,7 +280,7 @@ fn remedy(kind: &ErrorKind) -> Option<String> {
         | ErrorKind::InvalidBlockEntryWhitespace
         | ErrorKind::InvalidMappingValueWhitespace => "indent with spaces instead of tabs",
         // The fault's position is the start of the string.
-        ErrorKind::TabInPlainScalar => "indent the lines after it with spaces instead of tabs",
+        ErrorKind::TabInPlainScalar => "indent the following lines with spaces, not tabs",
         ErrorKind::InvalidIndentation
         | ErrorKind::ExpectedBlockMappingKey
         | ErrorKind::ExpectedBlockSequenceEntry => {
@@ -389,7 +389,7 @@ mod tests {
              and render templates first",
         );
         check("a: &x [b]\n*x : c\n", "line 2, column 1: a list or a mapping can't be a key");
-        check("<<: 1\n", "line 1, column 5: << takes a mapping, or a list of them");
+        check("<<: 1\n", "line 1, column 5: << takes a mapping or a list of mappings");
         let deep = "lists and mappings are nested more than 100 deep";
         check(&"[".repeat(100_000), &format!("line 1, column 101: {deep}"));
         check(&"- ".repeat(100_000), &format!("line 1, column 201: {deep}"));
@@ -443,11 +443,10 @@ mod tests {
             "a: 1\nb: [yes, 'yes', ~, 1.5, 0755]\n---\n{\"c\": {\"d\": \"x\"}}\n",
             vec![json!({"a": 1, "b": [true, "yes", null, 1.5, 493]}), second],
         );
-        // Keys are strings as Kubernetes converts them.
+        // Kubernetes converts keys to these strings.
         let keys = json!({"true": 1, "false": 2, "16": 3, "10": 4, "no": 5, "1.5": 6});
         check("{yes: 1, OFF: 2, 0x10: 3, 1_0: 4, 'no': 5, 1.5: 6}", vec![keys]);
-        let remark =
-            "the key \"a\" appears at line 1, column 1 and at line 3, column 1; the later one counts";
+        let remark = "the key \"a\" appears at line 1, column 1 and at line 3, column 1; the later one wins";
         let later = values_of_later_keys("file", "a: 1\nb: 2\na: 3\n");
         assert_eq!(later, Ok((vec![json!({"a": 3, "b": 2})], vec![remark.to_owned()])));
     }
@@ -461,6 +460,6 @@ mod tests {
         check("---\n---\na: 1\n...\n", 2);
         check("\u{feff}a: 1\r\nb: 2\r\n", 1);
         check("{\"a\": 1}\n{\"b\": \"\\ud83d\\ude00\"}\n", 2);
-        assert!(documents("", "a: &x 1\n---\nb: *x\n", None).is_err(), "an anchor of another");
+        assert!(documents("", "a: &x 1\n---\nb: *x\n", None).is_err(), "another document's anchor");
     }
 }

@@ -1,5 +1,5 @@
-//! The only YAML writer, in block style, for reports, templates' `toYaml` and injected manifests. Only words are plain, as YAML
-//! reads many strings as other types; the rest is in double quotes, or in single quotes where those save escapes.
+//! The only YAML writer, in block style, for reports, templates' `toYaml` and injected manifests. Only words are unquoted, as
+//! YAML reads many strings as other types; other strings get double quotes, or single quotes to save escapes.
 
 use super::{ScalarKind, Tree, TreeValue};
 
@@ -105,7 +105,7 @@ fn scalar(out: &mut String, text: &str) {
     let quoted = serde_json::to_string(text).expect("text is JSON");
     for c in quoted.chars() {
         match c {
-            // JSON leaves these unescaped; YAML forbids them or reads them as line ends.
+            // JSON leaves these unescaped; YAML forbids them or reads them as line breaks.
             '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
                 out.push_str(&format!("\\u{:04x}", u32::from(c)));
             }
@@ -162,7 +162,7 @@ mod tests {
             text().prop_map(of_text),
         ];
         leaf.prop_recursive(4, 32, 5, |inner| {
-            let key = text().prop_filter("our reader merges even where this is in quotes", |key| key != "<<");
+            let key = text().prop_filter("our reader merges a quoted << too", |key| key != "<<");
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..4).prop_map(Tree::list),
                 proptest::collection::btree_map(key, inner, 0..4).prop_map(Tree::map),

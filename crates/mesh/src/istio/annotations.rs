@@ -1,4 +1,4 @@
-//! Istio's annotations of pods (`istio.io/api`): injection controls by name, and all others.
+//! Istio's pod annotations (`istio.io/api`): named injection controls, and all others.
 
 use crate::mesh::KnownAnnotations;
 
@@ -47,7 +47,7 @@ pub fn of_injection() -> impl Iterator<Item = &'static str> {
     of_settings.chain(&[STATUS_PORT, PROXY_CONFIG]).chain(OF_CONTAINER).copied()
 }
 
-/// All annotations beside those of the settings. Names that are labels are included: they have no effect as annotations.
+/// All annotations other than the settings'. Label names are included: they have no effect as annotations.
 pub(crate) const ALL: KnownAnnotations = KnownAnnotations {
     deciding: &[STATUS_PORT, PROXY_CONFIG, crate::pod::STATUS, "sidecar.istio.io/inject"],
     others: &[

@@ -73,7 +73,7 @@ configuration! {
         let is_transparent = matches!(interception, Interception::Tproxy { .. });
         if is_transparent && inbound_ports != Selection::Only(Vec::new()) && !vm_interfaces.is_empty() {
             reader.warn(
-                "{--kube-virt-interfaces}: with TPROXY, connections of virtual machines reach the proxy's inbound port; use REDIRECT",
+                "{--kube-virt-interfaces}: with TPROXY, virtual machines' connections reach the proxy's inbound port; use REDIRECT",
             );
         }
     }
@@ -134,14 +134,14 @@ fn owner_groups(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Selection<
     groups
 }
 
-/// Limits the product of virtual machines' interfaces and networks: each pair is a rule.
+/// Limits the product of virtual machines' interfaces and networks: each pair makes a rule.
 fn limit_pairs(reader: &mut SettingReader<'_>, interfaces: usize, networks: usize) {
     const MAX: usize = 100_000;
     if interfaces * networks > MAX {
         let (_, source) = reader.items(Setting::VmInterfaces);
         let text = format!(
-            "its {interfaces} interfaces and the {networks} networks of {{-i}} make a rule per pair, of \
-             which at most {MAX} are allowed; give fewer, or {{-i}} '*'"
+            "its {interfaces} interfaces and the {networks} networks of {{-i}} need a rule per pair, but at \
+             most {MAX} are allowed; give fewer, or {{-i}} '*'"
         );
         reader.whole(&source, text);
     }
@@ -203,7 +203,7 @@ fn ipv6(reader: &mut SettingReader<'_>, host: &dyn Host) -> bool {
     false
 }
 
-/// `None` if the address is reachable from outside of the pod.
+/// `None` if the address is reachable from outside the pod.
 fn unfit(address: IpAddr) -> Option<&'static str> {
     let link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -211,7 +211,7 @@ fn unfit(address: IpAddr) -> Option<&'static str> {
     };
     match address {
         address if address.is_loopback() => Some("loopback"),
-        // An earlier run has put it on `lo`.
+        // An earlier run put this address on `lo`.
         address if address == IpAddr::from(defaults::PASSTHROUGH_V6) => Some("loopback"),
         _ if link_local => Some("link-local"),
         address if address.is_multicast() => Some("multicast"),

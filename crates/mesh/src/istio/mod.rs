@@ -69,8 +69,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
             is_warning: true,
             setting: Setting::VmInterfaces,
             applies: |facts| facts.captures_inbound && facts.is_transparent() && facts.has_machines(),
-            text: "with TPROXY, traffic of virtual machines is captured as inbound, and answers to their \
-                   excluded connections are mistaken for the proxy's, so that these never open",
+            text: "with TPROXY, virtual machines' traffic is captured as inbound, and answers to their \
+                   excluded connections are mistaken for the proxy's, so these never open",
             remedy: "use {-m} REDIRECT",
         },
         Caution {
@@ -78,8 +78,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
             is_warning: false,
             setting: Setting::InboundCapturePort,
             applies: |facts| facts.joins_ports() && !facts.is_transparent(),
-            text: "several ports are redirected to one, where two connections of a client from the same source port collide",
-            remedy: "give a range of ports, if the proxy can listen on one, or use TPROXY",
+            text: "several ports are redirected to one, where a client's connections from the same source port collide",
+            remedy: "give a port range, if the proxy can listen on one, or use TPROXY",
         },
         Caution::unused(
             Setting::InboundPortsExclude,
@@ -132,7 +132,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     ],
     remedy_of_gap: ByFamily {
         v4: "name the pod's IPv4 address in --pod-ips when the rules are set",
-        v6: "set the rules with --dual-stack, and with the address in --pod-ips if it is given",
+        v6: "set the rules with --dual-stack, and add the address to any --pod-ips",
     },
     recognition: RECOGNITION,
 };
@@ -156,7 +156,7 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     }
     let listeners = Listeners {
         outbound: Some(config.outbound_listener),
-        // The proxy's calls to its own pod go there, independent of captured ports.
+        // The proxy's calls to its own pod go there, regardless of captured ports.
         inbound: Some(config.inbound_listener),
         dns: (config.dns != DnsCapture::Off).then_some(defaults::AGENT_PORT),
         tunnel: Some(config.tunnel_port),
@@ -194,7 +194,7 @@ fn without_ipv6(raw: &Raw, names_it: bool) -> Ipv6Advice {
     Ipv6Advice { why, setting, remedy }
 }
 
-/// Lists without networks of a family that is not captured: reading the settings has warned of those.
+/// Lists without networks of an uncaptured family; reading the settings already warned about these.
 pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
     let mut lists = Lists::default();
@@ -240,7 +240,7 @@ pub const OWNERSHIP: Ownership = Ownership {
 
 pub const PREFIX: &str = "ISTIO_";
 
-/// Upstream's `tools/istio-iptables` and `tools/istio-nftables`. Its rules equal ours except for our comment in base chains.
+/// Upstream's `tools/istio-iptables` and `tools/istio-nftables`. Their rules equal ours except for our comment in base chains.
 const ISTIO_IPTABLES: Predecessor = Predecessor {
     name: "istio-iptables",
     patterns: &PATTERNS,
@@ -274,10 +274,10 @@ const fn pattern(table: Table, hook: Hook, rule: &'static str, proof: Proof) -> 
     Pattern { table, hook, rule, proof }
 }
 
-/// Chains of ambient mode with a sidecar's prefix: in pods, and on the host for the kubelet's probes.
+/// Ambient mode's chains with the sidecar's prefix: in pods, and on the host for kubelet probes.
 const CONFLICTING: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Named("ISTIO_POSTRT", &[])];
 
-/// Rules without a stored reason, recognized by forms that only Istio writes.
+/// Recognizes rules without a stored reason by forms that only Istio writes.
 const RECOGNITION: Recognition = Recognition {
     special: tunnel,
     setting: |reason, context| match reason.settings() {
@@ -289,7 +289,7 @@ const RECOGNITION: Recognition = Recognition {
     refine: groups_of_the_proxy,
 };
 
-/// Until 1.9 the proxy's calls to its own pod's tunnel were redirected; then only the usual port identifies the tunnel's rule.
+/// Until 1.9, the proxy's calls to its own pod's tunnel were redirected, so only the usual port identifies the tunnel's rule.
 fn tunnel(context: &RuleContext<'_>) -> Option<RuleReason> {
     let ports = &context.summary.ports()?.values;
     let is_alone = context.table() == Some(Nat) && context.is_first() && ports.single().is_some();

@@ -67,8 +67,8 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let mut writer = Writer::new(config, family, &OWNERSHIP, Comments::Last, log_group);
     interfaces(&mut writer);
     add_rules! { writer:
-        // NAT skips a packet outside its connection's window, so it reaches the pod at the original port. The kernel has no such
-        // connection there and sends a reset, which ends the redirected one.
+        // NAT skips a packet outside its connection's window, so it reaches the pod at the original port. The kernel has no
+        // such connection there and sends a reset, which ends the redirected connection.
         Mangle PREROUTING [state([ConnState::Invalid])] => jump(DROP), Reason::DropInvalid, if config.drop_invalid;
         Mangle DROP [] => Drop, Reason::DropInvalid, if config.drop_invalid;
     }
@@ -86,7 +86,7 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     writer.finish()
 }
 
-/// Excluded interfaces skip all following rules; virtual ones skip the inbound rules.
+/// Excluded interfaces skip all later rules; virtual machine interfaces skip inbound rules.
 fn interfaces(writer: &mut Writer<'_>) {
     let config = writer.config;
     let is_transparent = matches!(config.interception, Interception::Tproxy { .. });
@@ -181,7 +181,7 @@ fn owners(config: &CaptureConfig) -> impl Iterator<Item = ProxyOwner> {
 fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
     let (config, localhost) = (writer.config, loopback(writer));
     let captures_dns = config.dns != DnsCapture::Off;
-    // The proxy calls the pod by its own address when the application calls itself through the mesh, so the call must pass the
+    // The proxy calls the pod by its own address when the application calls itself through the mesh, so the call must reach the
     // inbound listener. Upstream excludes DNS for users but not for groups.
     let others = if captures_dns && owner.setting == Setting::ProxyUid {
         let both = PortSet::new([DNS_PORT, config.tunnel_port].map(PortRange::from));
@@ -247,7 +247,7 @@ fn query(protocol: Match, server: Option<Cidr>) -> impl Iterator<Item = Match> {
     [protocol, port(DNS_PORT)].into_iter().chain(server.map(to))
 }
 
-/// Connections without a verdict by owner, and those of virtual machines.
+/// Connections that no owner rule decided, and those of virtual machines.
 fn outbound(writer: &mut Writer<'_>) {
     let config = writer.config;
     let (to_proxy, cause, machines) =
@@ -275,11 +275,11 @@ fn outbound(writer: &mut Writer<'_>) {
     }
 }
 
-/// Marks that keep transparent connections on their way, after all other rules, with or without inbound ports.
+/// Marks that keep transparent connections on their path, after all other rules, with or without inbound ports.
 fn transparent(writer: &mut Writer<'_>, inbound_mark: Mark) {
     let (localhost, marked) = (loopback(writer), mark(inbound_mark));
     add_rules! { writer:
-        // Replies on a transparent connection must be routed as its packets were: the connection keeps the mark.
+        // Replies on a transparent connection must be routed like its packets, so the connection keeps the mark.
         Mangle PREROUTING [tcp(), marked.clone()] => SaveMark, Reason::TproxyMark;
         // The proxy's replies to itself over loopback still have the mark; they are not captured again.
         Mangle OUTPUT [tcp(), to_loopback(), marked.clone()] => Return, Reason::TproxyMark;
@@ -299,7 +299,7 @@ fn loopback(writer: &Writer<'_>) -> Cidr {
     }
 }
 
-/// Matches that together cover a list of ports: one an item up to 15, as in upstream, above that as few as the kernel allows.
+/// Matches that together cover a port list: one per item up to 15, as in upstream; beyond that, as few as the kernel allows.
 fn each_port(list: &[PortRange]) -> Vec<Match> {
     if list.len() <= 15 {
         list.iter().copied().map(port).collect()
@@ -310,7 +310,7 @@ fn each_port(list: &[PortRange]) -> Vec<Match> {
 
 pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
     let mut objects = BTreeSet::new();
-    // Transparent packets are addressed to other machines: marked, they use a table that delivers everything locally.
+    // Transparent packets are addressed to other machines; the mark selects a table that delivers everything locally.
     if let Interception::Tproxy { mark, table } = config.interception
         && config.captures_inbound()
     {

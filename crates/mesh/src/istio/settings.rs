@@ -8,13 +8,13 @@ settings! {
     Setting of SettingTable::Of(Mesh::Istio);
     Capture {
         EnvoyPort: "envoy-port" 'p' [] example "15001" features [Listeners], Value("PORT"),
-            "Proxy port, or range of ports, for outbound TCP [default: 15001]";
+            "Proxy port, or port range, for outbound TCP [default: 15001]";
         InboundCapturePort: "inbound-capture-port" 'z' ["INBOUND_CAPTURE_PORT"]
             example "15006" features [Listeners], Value("PORT"),
-            "Proxy port, or range of ports, for inbound TCP [default: 15006]";
+            "Proxy port, or port range, for inbound TCP [default: 15006]";
         InboundTunnelPort: "inbound-tunnel-port" 'e' ["INBOUND_TUNNEL_PORT"]
             example "15008" features [Listeners], Value("PORT"),
-            "Port of the HBONE tunnel, never captured [default: 15008]";
+            "HBONE tunnel port, never captured [default: 15008]";
         ProxyUid: "proxy-uid" 'u' ["PROXY_UID"] example "1337" features [Identity], Value("USER,.."),
             "Users, by number or name, whose traffic is the proxy's own [default: user istio-proxy, or 1337]";
         ProxyGid: "proxy-gid" 'g' ["PROXY_GID"] example "1337" features [Identity], Value("GROUP,.."),
@@ -26,7 +26,7 @@ settings! {
         InboundPorts: "istio-inbound-ports" 'b' ["ISTIO_INBOUND_PORTS"]
             @ ["traffic.sidecar.istio.io/includeInboundPorts"]
             example "80,8000-8999" features [Directions, InboundOnly, Ranges], Value("PORT,.."),
-            "Inbound ports to capture, or '*' for all; none by default, all in pods of -f and in the sandbox";
+            "Inbound ports to capture, or '*' for all [default: none; with --filename or in the sandbox, all]";
         InboundPortsExclude: "istio-local-exclude-ports" 'd' ["ISTIO_LOCAL_EXCLUDE_PORTS"]
             @ ["traffic.sidecar.istio.io/excludeInboundPorts"]
             example "15020,15021,15090" features [InboundExcept, Ranges], Value("PORT,.."),
@@ -38,7 +38,7 @@ settings! {
         ServiceCidr: "istio-service-cidr" 'i' ["ISTIO_SERVICE_CIDR"]
             @ ["traffic.sidecar.istio.io/includeOutboundIPRanges"]
             example "10.0.0.0/8,fd00::/8" features [Directions, OutboundNetworks], Value("CIDR,.."),
-            "Outbound networks to capture, or '*' for all; none by default, all in pods of -f and in the sandbox";
+            "Outbound networks to capture, or '*' for all [default: none; with --filename or in the sandbox, all]";
         ServiceExcludeCidr: "istio-service-exclude-cidr" 'x' ["ISTIO_SERVICE_EXCLUDE_CIDR"]
             @ ["traffic.sidecar.istio.io/excludeOutboundIPRanges"]
             example "10.96.0.1/32" features [OutboundNetworksExcept], Value("CIDR,.."),
@@ -54,7 +54,7 @@ settings! {
         VmInterfaces: "kube-virt-interfaces" 'k' ["KUBE_VIRT_INTERFACES"]
             @ ["istio.io/reroute-virtual-interfaces", "traffic.sidecar.istio.io/kubevirtInterfaces"]
             example "vm0" features [Machines], Value("NAME,.."),
-            "Interfaces of virtual machines, whose inbound traffic counts as outbound";
+            "Virtual machine interfaces; their inbound traffic counts as outbound";
         TproxyMark: "istio-inbound-tproxy-mark" 't' ["ISTIO_INBOUND_TPROXY_MARK"]
             example "1337" features [Tproxy], Value("MARK"),
             "Mark of packets handed to the proxy in TPROXY mode [default: 1337]";
@@ -62,13 +62,13 @@ settings! {
             example "133" features [Tproxy], Value("TABLE"),
             "Routing table that delivers marked packets in TPROXY mode [default: 133]";
         RedirectDns: "redirect-dns" _ ["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"] features [Dns], Switch,
-            "Capture DNS to the servers of resolv.conf, to the agent at port 15053";
+            "Capture DNS queries to resolv.conf's servers; the agent answers at port 15053";
         CaptureAllDns: "capture-all-dns" _ ["CAPTURE_ALL_DNS"] features [DnsAll], Switch,
             "With --redirect-dns: capture every packet to port 53";
         DropInvalid: "drop-invalid" _ ["DROP_INVALID", "INVALID_DROP"] features [Invalid], Switch,
             "Drop packets in conntrack state INVALID";
         DualStack: "dual-stack" _ ["DUAL_STACK", "ISTIO_DUAL_STACK"] features [Ipv6], Switch,
-            "Capture IPv4 and IPv6; by default, IPv6 only if the pod's first address is IPv6";
+            "Capture IPv6 even if the pod's first address is IPv4";
         TraceLogging: "iptables-trace-logging" _ ["IPTABLES_TRACE_LOGGING"] features [Logs], Switch,
             "Report each rule's hits to NFLOG group 1337, under the rule's name";
         OwnerGroups: "" _ ["ISTIO_OUTBOUND_OWNER_GROUPS"] example "1000,2000" features [Groups], Value("GROUP,.."),

@@ -8,19 +8,19 @@ use rules::number::unsigned;
 use rules::{Cidr, Family, InterfaceName, LogLevel, Port, PortRange, Protocol, Uid, UidRange};
 use std::{collections::BTreeMap, io, net::IpAddr};
 
-/// Default user of the proxy: that of upstream's images.
+/// Default user of the proxy, as in upstream's images.
 const PROXY: Uid = Uid::new(5678).expect("the default is valid");
 /// Default if no user has that number.
 const PROXY_USER: &str = "kuma-dp";
 
-/// Chain of the table `nat` by which Docker answers DNS in user-defined networks.
+/// Docker's `nat` chain that answers DNS in user-defined networks.
 pub(super) const DOCKER_CHAIN: &str = "DOCKER_OUTPUT";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub is_captured: bool,
     pub listener: Port,
-    /// Not empty if only these ports are captured.
+    /// `Only` is never empty.
     pub ports: Selection<PortRange>,
     pub excluded: Vec<Cidr>,
     /// True if the jump into the mesh is inserted at the start of the base chain instead of appended.
@@ -54,12 +54,12 @@ configuration! {
     dns: DnsCapture = dns(reader, host, ipv6);
     /// True if the proxy's DNS queries get a separate conntrack zone, unless Docker's rules prevent it.
     has_zones: bool = !reader.switch(Kuma::SkipZoneSplit);
-    /// Sorted by interface, at most one of a family each.
+    /// Sorted; at most one per interface and family.
     networks: Vec<VirtualNetwork> = networks(reader);
     drops_invalid: bool = reader.switch(Kuma::DropInvalid);
     log_level: Option<LogLevel> = log_level(reader);
     comments: bool = !reader.switch(Kuma::DisableComments);
-    /// Families whose table `nat` holds Docker's chain for DNS.
+    /// Families whose table `nat` holds Docker's DNS chain.
     docker: Vec<Family> = if dns == DnsCapture::Off { Vec::new() } else { docker(reader, host, ipv6) };
     => {
         if dns == DnsCapture::Off && !networks.is_empty() {
@@ -75,7 +75,7 @@ configuration! {
 }
 
 impl CaptureConfig {
-    /// True if queries get conntrack zones. Docker could not rewrite queries to its own server if all captured ones were split.
+    /// True if queries get conntrack zones. Docker could not rewrite queries to its own server if all queries were split.
     pub fn splits_zones(&self, family: Family) -> bool {
         let docker_has_all = self.docker.contains(&family) && self.dns == DnsCapture::All;
         !self.dns.servers(family).is_empty() && self.has_zones && !docker_has_all
@@ -165,7 +165,7 @@ fn docker(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> Vec<Fa
     let held = |family| host.has_nat_chain(family, DOCKER_CHAIN).map(|is| is.then_some(family)).transpose();
     let found = Family::captured(ipv6).filter_map(held).collect::<io::Result<_>>();
     found.unwrap_or_else(|error| {
-        // A preview works without privileges, and a change without them fails by itself.
+        // A preview works without privileges, and a change without them fails anyway.
         if error.kind() == io::ErrorKind::PermissionDenied {
             let text = "assuming that Docker does not answer DNS queries, because the rules can't be read";
             reader.warn(format!("{text}: {error}"));
@@ -201,7 +201,7 @@ fn of_user(item: &str) -> Option<Vec<OwnerPorts>> {
     parts.next().is_none().then(|| protocols.split(',').map(owned).collect())?
 }
 
-/// Of two of one family behind one interface, the later counts.
+/// The last of duplicate networks of an interface and family wins.
 fn networks(reader: &mut SettingReader<'_>) -> Vec<VirtualNetwork> {
     const FORM: &str =
         "expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64";

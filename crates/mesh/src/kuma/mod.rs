@@ -85,7 +85,7 @@ pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     lists.0
 }
 
-/// Prefix of upstream's comments, by which it recognizes its rules.
+/// Comment prefix by which upstream recognizes its rules.
 pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
 
 /// Chains and comments are upstream's; 139 is not in `/etc/iproute2/rt_protos`.
@@ -105,7 +105,7 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// Chains and comments identify its rules; with comments off, conditions and targets identify those outside of its chains.
+/// Chains and comments identify kumactl's rules; without comments, conditions and targets identify rules outside its chains.
 const KUMACTL: Predecessor =
     Predecessor { name: "kumactl", patterns: &PATTERNS, log_group: None, policy_rule: None, tables: &[] };
 
@@ -135,14 +135,14 @@ const fn of(table: Table, hook: Hook, rule: &'static str) -> Pattern {
     Pattern { table, hook, rule, proof: Proof::NoComments }
 }
 
-/// Comments of our rules end with the reason's name. Those of upstream are prose, or switched off.
+/// Our rules' comments end with the reason's name. Upstream's are prose, or switched off.
 const RECOGNITION: Recognition = Recognition {
     special: |context| {
         let name = context.summary.comment.as_deref()?.strip_prefix(COMMENTS)?;
         RuleReason::named(&format!("kuma-{name}"))
     },
     setting: |reason, RuleContext { summary, rule, .. }| match reason.settings() {
-        // The rule that captures all ports comes from no list of ports.
+        // The rule that captures all ports comes from no port list.
         [Kuma::InboundPortsInclude | Kuma::OutboundPortsInclude] if summary.ports().is_none() => None,
         [one] => Some(*one),
         // If all DNS is captured, the rule names no server.
@@ -163,7 +163,7 @@ mod tests {
     const CHAINS: &str = ":PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n";
     const JUMPS: &str = "-A PREROUTING -p tcp -j KUMA_MESH_INBOUND\n-A OUTPUT -p tcp -j KUMA_MESH_OUTBOUND\n";
 
-    /// Compares the inherited rules of the tables raw and nat with the expected ones. None is doubtful.
+    /// Expects these inherited rules in the tables raw and nat, and no doubtful ones.
     fn check(raw: &str, nat: &str, inherited: &[&str]) {
         let text = format!(
             "*raw\n{CHAINS}{raw}COMMIT\n*nat\n{CHAINS}:KUMA_MESH_INBOUND - [0:0]\n:KUMA_MESH_OUTBOUND - [0:0]\n{nat}COMMIT\n"

@@ -1,4 +1,4 @@
-//! Pods of Kuma: the form of injected ones, and the annotations with settings (`traffic.kuma.io/`).
+//! Kuma pods: the form of injected ones, and the annotations with settings (`traffic.kuma.io/`).
 
 use super::settings::{Kuma, TABLE};
 use crate::pod::mesh::{Argument, Form, KeySource};
@@ -39,7 +39,7 @@ fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> O
             let keys::File { given, problems } = keys::read(TABLE, name.trim_end_matches(": "), text, source);
             Some(Argument::Settings(given, problems))
         }
-        // A single file is the annotation's, which is read already.
+        // A single file is the projected annotation, already read.
         Kuma::Config | Kuma::ConfigFile
             if text.contains(',') || !pod.annotations.contains_key(CONFIGURATION) =>
         {
@@ -49,8 +49,8 @@ fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> O
     }
 }
 
-/// Adds a configuration in one annotation, a gateway (which takes inbound connections itself), and the proxy's port for probes,
-/// which the injector excludes if inbound connections are captured.
+/// Adds settings from a whole configuration, a gateway (which accepts inbound connections itself), and the proxy's probe port,
+/// excluded by the injector if inbound connections are captured.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     if let Some(text) = pod.annotations.get(CONFIGURATION) {
         let source = |key: &str| Source::Annotation(format!("{CONFIGURATION}: {key}"));
@@ -84,7 +84,7 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
     }
 }
 
-/// Annotations that its injector reads or writes (`pkg/plugins/runtime/k8s/metadata`), beside those of the settings.
+/// Annotations that Kuma's injector reads or writes (`pkg/plugins/runtime/k8s/metadata`), other than the settings'.
 pub(crate) const ANNOTATIONS: KnownAnnotations = KnownAnnotations {
     deciding: &[
         "kuma.io/application-probe-proxy-port gateway sidecar-injected sidecar-injection virtual-probes \

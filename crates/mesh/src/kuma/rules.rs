@@ -18,7 +18,7 @@ reasons! {
     ApplicationLoopback "kuma-application-loopback" ApplicationLoopback [ProxyUser];
     Dns "kuma-dns" Dns [RedirectDns, CaptureAllDns], "{option} captures DNS queries over UDP";
     DnsOverTcp "kuma-dns-over-tcp" ExcludedDns [RedirectDns, CaptureAllDns],
-        "DNS queries over TCP are not captured, except the proxy's";
+        "DNS queries over TCP are not captured";
     DnsZone "kuma-dns-zone" DnsZone [RedirectDns, CaptureAllDns];
     DropInvalid "kuma-drop-invalid" Dropped [DropInvalid];
     ExcludedDestination "kuma-excluded-destination" ExcludedDestination [OutboundIpsExclude];
@@ -35,12 +35,12 @@ reasons! {
     OutboundOff "kuma-outbound-off" OutboundOff [RedirectOutbound], "{--redirect-outbound}=false excludes all outbound traffic";
     OutboundPort "kuma-outbound-port" OutboundPort [OutboundPortsInclude], "all other outbound TCP is captured";
     ProxyCallsOwnPod "kuma-proxy-calls-own-pod" ProxyCallsOwnPod [ProxyUser];
-    ProxyDns "kuma-proxy-dns" ProxyDns [ProxyUser], "DNS queries of the proxy ({option}) are never captured";
+    ProxyDns "kuma-proxy-dns" ProxyDns [ProxyUser], "the proxy's DNS queries ({option}) are never captured";
     ProxyOutbound "kuma-proxy-outbound" ProxyOutbound [ProxyUser];
     ProxyToApplication "kuma-proxy-to-application" ProxyToApplication [];
     ToInboundListener "kuma-to-inbound-listener" ToInboundListener [InboundPort];
     ToOutboundListener "kuma-to-outbound-listener" ToOutboundListener [OutboundPort];
-    VirtualNetwork "kuma-virtual-network" VirtualMachine [Vnet], of "{option} captures the calls from {value}";
+    VirtualNetwork "kuma-virtual-network" VirtualMachine [Vnet], of "{option} captures calls from {value}";
     VirtualNetworkDns "kuma-virtual-network-dns" VirtualMachineDns [Vnet],
         of "{option} sends DNS queries from {value} to the proxy";
 }
@@ -89,7 +89,7 @@ fn zones(writer: &mut KumaWriter<'_>) {
         let own = server.filter(|server| server.address().is_loopback());
         add_rules! { writer:
             Raw OUTPUT about(server.map(to), [udp(), port(DNS_PORT)]) => SetZone(CLIENT_ZONE), cause;
-            // Replies of a resolver on this machine take this hook.
+            // Replies from a local resolver pass through this hook.
             Raw OUTPUT [from(*own), to(localhost), udp()] => SetZone(PROXY_ZONE), cause, for own in own.iter();
         }
     }
@@ -120,7 +120,7 @@ fn output(writer: &mut KumaWriter<'_>) {
     let place = if outbound.is_inserted { OUTPUT.next() } else { OUTPUT };
     let servers = config.dns.servers(family);
     let captures_dns = !servers.is_empty();
-    // Docker's rules in the same chain must see the proxy's query: they send it to the server with the network's names.
+    // Docker's rules in the same chain must see the proxy's query, to send it to the server with the network's names.
     let to_docker = || Target::JumpForeign(DOCKER_CHAIN.parse().expect("a name of a chain"));
     let own_query = if config.docker.contains(&family) { to_docker() } else { Return };
     let [by_tcp, by_udp] = [Reason::DnsOverTcp, Reason::Dns].map(|reason| dns_cause(config, reason));
@@ -168,7 +168,7 @@ fn outbound(writer: &mut KumaWriter<'_>) {
         Nat OUTBOUND [tcp(), port(*range)] => Return, Reason::ExcludedOutboundPort, for range in ports.but();
         // Redirecting the proxy's connections to the application would be a loop.
         Nat OUTBOUND [from(passthrough), to_loopback()] => Return, Reason::ProxyToApplication;
-        // The proxy calls the pod by its own address: the call must pass the inbound listener.
+        // The proxy calls the pod by its own address; the call must reach the inbound listener.
         Nat OUTBOUND [tcp(), to_loopback(), not_to(localhost), user(proxy)] => jump(TO_INBOUND_LISTENER), Reason::ProxyCallsOwnPod;
         Nat OUTBOUND [tcp(), to_loopback(), not_user(proxy)] => Return, Reason::ApplicationLoopback;
         Nat OUTBOUND [user(proxy)] => Return, Reason::ProxyOutbound;

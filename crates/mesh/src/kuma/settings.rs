@@ -1,4 +1,4 @@
-//! Capture settings of Kuma's proxy: upstream's flags and variables, and flags for upstream's variables without one.
+//! Capture settings of Kuma's proxy: upstream's flags and variables, and flags where upstream has only variables.
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};
@@ -16,7 +16,7 @@ settings! {
         IpFamilyMode: "ip-family-mode" _ ["KUMA_TRANSPARENT_PROXY_IP_FAMILY_MODE"]
             @ ["kuma.io/transparent-proxying-ip-family-mode"] key "ipFamilyMode" example "ipv4"
             of ["dualstack", "ipv4"] features [Ipv6], Value("MODE"),
-            "dualstack, with IPv6 where the pod has it, or ipv4 [default: dualstack]";
+            "dualstack (IPv6 too if the pod has it) or ipv4 [default: dualstack]";
         RedirectInbound: "redirect-inbound" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_ENABLED"]
             key "redirect.inbound.enabled" features [Directions], Switch,
             "Capture inbound TCP [default: true]";
@@ -48,25 +48,25 @@ settings! {
         InboundIpsExclude: "exclude-inbound-ips" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_IPS"]
             @ ["traffic.kuma.io/exclude-inbound-ips"] key "redirect.inbound.excludePortsForIPs" joined ","
             example "10.0.0.1,fd00::/8" features [SourcesExcept], Value("CIDR,.."),
-            "Addresses or networks whose calls to the pod are excluded; may be repeated";
+            "Addresses or networks whose calls to the pod are excluded; repeatable";
         OutboundIpsExclude: "exclude-outbound-ips" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_IPS"]
             @ ["traffic.kuma.io/exclude-outbound-ips"] key "redirect.outbound.excludePortsForIPs" joined ","
             example "10.96.0.1,fd00::/8" features [OutboundNetworksExcept], Value("CIDR,.."),
-            "Addresses or networks to which calls of the pod are excluded; may be repeated";
+            "Addresses or networks to exclude from outbound capture; repeatable";
         OutboundPortsForUids: "exclude-outbound-ports-for-uids" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_EXCLUDE_PORTS_FOR_UIDS"]
             @ ["traffic.kuma.io/exclude-outbound-ports-for-uids"] key "redirect.outbound.excludePortsForUIDs"
             joined ";" example "tcp:1900,1000-2000:106-108" features [PortsByUser], Value("[[PROTO:]PORTS:]UID;.."),
-            "Outbound ports to exclude for a user or a range of users, over tcp, udp or both; may be repeated";
+            "Outbound ports to exclude for a user or user range, over tcp, udp or both; repeatable";
         InboundInsert: "redirect-inbound-insert-instead-of-append" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"]
             key "redirect.inbound.insertRedirectInsteadOfAppend" features [Form], Switch,
-            "Put the jump for inbound TCP before the other rules of this program in PREROUTING";
+            "Insert the inbound TCP jump into PREROUTING instead of appending it";
         OutboundInsert: "redirect-outbound-insert-instead-of-append" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_OUTBOUND_INSERT_REDIRECT_INSTEAD_OF_APPEND"]
             key "redirect.outbound.insertRedirectInsteadOfAppend" features [Form], Switch,
-            "Put the jump for outbound TCP among the rules that this program inserts into OUTPUT";
+            "Insert the outbound TCP jump into OUTPUT instead of appending it";
         RedirectDns: "redirect-dns" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_ENABLED"] @ ["kuma.io/builtin-dns"]
             key "redirect.dns.enabled" features [Dns], Switch,
             "Capture DNS queries over UDP to the servers of resolv.conf";
@@ -79,20 +79,20 @@ settings! {
         SkipZoneSplit: "skip-dns-conntrack-zone-split" _
             ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_SKIP_CONNTRACK_ZONE_SPLIT"]
             key "redirect.dns.skipConntrackZoneSplit" features [Dns], Switch,
-            "Keep DNS queries of the proxy and of applications in one conntrack zone";
+            "Keep the proxy's and applications' DNS queries in one conntrack zone";
         ResolvConf: "resolv-config-path" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_DNS_RESOLV_CONFIG_PATH"]
             key "redirect.dns.resolvConfigPath" example "/etc/resolv.conf" features [Dns], Value("PATH"),
             "File with the DNS servers [default: /etc/resolv.conf]";
         Vnet: "vnet" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_VNET_NETWORKS"] key "redirect.vnet.networks" joined ","
             example "docker0:172.17.0.0/16,br+:172.18.0.0/16" features [Machines], Value("NAME:CIDR,.."),
-            "Interfaces of virtual networks, with their addresses; 'br+' matches every name that starts with \
-             br; may be repeated";
+            "Virtual networks: interfaces with their CIDRs; 'br+' matches every name that starts with br; \
+             repeatable";
         DropInvalid: "drop-invalid-packets" _ ["KUMA_TRANSPARENT_PROXY_DROP_INVALID_PACKETS"]
             @ ["traffic.kuma.io/drop-invalid-packets"] key "dropInvalidPackets" features [Invalid], Switch,
             "Drop packets in conntrack state INVALID";
         Logs: "iptables-logs" _ ["KUMA_TRANSPARENT_PROXY_LOG_ENABLED"] @ ["traffic.kuma.io/iptables-logs"]
             key "log.enabled" features [Logs], Switch,
-            "Let the kernel log packets in PREROUTING and OUTPUT of the table nat";
+            "Make the kernel log packets in nat PREROUTING and OUTPUT";
         LogLevel: "iptables-log-level" _ ["KUMA_TRANSPARENT_PROXY_LOG_LEVEL"] key "log.level" example "7"
             features [Logs], Value("LEVEL"),
             "With --iptables-logs: kernel log level, 0 to 7 [default: 7]";
@@ -109,20 +109,20 @@ settings! {
         Verb: "verb" _ [] example "install" of ["install", "uninstall"], Value("WHAT"),
             "Action: install or uninstall";
         Component: "component" _ [] example "transparent-proxy" of ["transparent-proxy"], Value("WHAT"),
-            "Its object: transparent-proxy";
+            "Component: transparent-proxy";
         Config: "config" _ [] joined "," example "tproxy.yaml", Value("FILE,.."),
-            "Configuration files, YAML or JSON, or - for standard input; later ones win; may be repeated. Or \
-             the content of one file";
+            "YAML or JSON configuration files, - for standard input, or one file's content; later files win; \
+             repeatable";
         ConfigFile: "config-file" _ [] joined "," example "tproxy.yaml", Value("FILE,.."),
-            "Former name of the flag, before 3.0";
+            "Name of --config before Kuma 3.0";
         DpUid: "kuma-dp-uid" _ [] example "5678", Value("UID"),
             "Former name of --kuma-dp-user";
         DryRun: "dry-run" _ ["KUMA_TRANSPARENT_PROXY_DRY_RUN"] key "dryRun", Switch,
-            "Print the rules of both families, or those to remove; change nothing";
+            "Print both families' rules, or the rules to remove; change nothing";
         Verbose: "verbose" _ ["KUMA_TRANSPARENT_PROXY_VERBOSE"] key "verbose", Switch,
             "With --dry-run: long options, and a heading before each chain";
         LockWait: "wait" _ ["KUMA_TRANSPARENT_PROXY_WAIT"] key "wait" example "5", Value("SECONDS"),
-            "How long to wait for the lock of iptables, in seconds [default: 5]";
+            "How long to wait for the iptables lock, in seconds [default: 5]";
         LockWaitInterval: "wait-interval" _ ["KUMA_TRANSPARENT_PROXY_WAIT_INTERVAL"] key "waitInterval" example "0",
             Value("MICROSECONDS"),
             "No effect: the lock is not polled";
@@ -131,19 +131,19 @@ settings! {
             "No effect: a change is planned again, up to five times, if another program changes the rules meanwhile";
         RetrySleep: "sleep-between-retries" _ ["KUMA_TRANSPARENT_PROXY_RETRY_SLEEP_BETWEEN_RETRIES"]
             key "retry.sleepBetweenRetries" example "2s", Value("TIME"),
-            "No effect, as --max-retries";
+            "No effect, like --max-retries";
         Executables: "iptables-executables" _ ["KUMA_TRANSPARENT_PROXY_IPTABLES_EXECUTABLES"]
             key "iptablesExecutables"
             example "iptables:/sbin/iptables-nft,iptables-save:/sbin/iptables-nft-save,iptables-restore:/sbin/iptables-nft-restore",
             Value("NAME:PATH,.."),
-            "Programs of iptables; their variant, nft or legacy, is used, by the programs that are on PATH";
+            "iptables programs that select the variant, nft or legacy; the programs on PATH are run";
         StoreFirewalld: "store-firewalld" _ ["KUMA_TRANSPARENT_PROXY_STORE_FIREWALLD"] key "storeFirewalld", Switch,
             "No effect: firewalld is given no rules";
         Ebpf: "ebpf-enabled" _ ["KUMA_TRANSPARENT_PROXY_EBPF_ENABLED"] @ ["kuma.io/transparent-proxying-ebpf"]
-            key "ebpf.enabled" refused ["requests eBPF, which is not supported: rules of nf_tables or \
-                                         iptables capture the same traffic",
+            key "ebpf.enabled" refused ["requests eBPF, which is not supported: nf_tables or iptables \
+                                         rules capture the same traffic",
                 "remove it"], Switch,
-            "Refused: rules are set by nf_tables or iptables";
+            "Refused: capture uses nf_tables or iptables rules";
         CniMode: "" _ ["KUMA_TRANSPARENT_PROXY_CNI_MODE"] key "cniMode", Switch,
             "Run on a node for a pod: users by number only";
     }

@@ -1,4 +1,4 @@
-//! Numbers of linkerd's charts, the validated configuration of capture, and its construction from settings.
+//! Numbers from linkerd's charts, the validated capture configuration, and its construction from settings.
 
 use super::settings::Linkerd;
 use crate::sources::{Raw, SettingReader};
@@ -6,17 +6,17 @@ use crate::{facts::port, policy::configuration, settings::Setting};
 use rules::{Chains, Cidr, Gid, Ownership, PolicyRules, Port, PortRange, Predecessor, Uid};
 use std::str::FromStr;
 
-/// Port for tapping the proxy's traffic by the control plane, never captured (`proxy.ports.control`).
+/// Port where the control plane taps the proxy's traffic, never captured (`proxy.ports.control`).
 pub(super) const CONTROL_PORT: Port = port(4190);
 /// Port of the proxy's probes and metrics, never captured (`proxy.ports.admin`).
 pub(super) const ADMIN_PORT: Port = port(4191);
 
-/// Values of the charts, in the form of flags and annotations.
+/// Chart values, in the form of flags and annotations.
 pub(super) mod text {
     pub(crate) const INBOUND_LISTENER: &str = "4143";
     pub(crate) const OUTBOUND_LISTENER: &str = "4140";
     pub(crate) const PROXY_ID: &str = "2102";
-    /// Galera's replication, excluded if no ports are given (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
+    /// Galera replication, excluded if no ports are given (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
     pub(crate) const SKIPPED_PORTS: &str = "4567,4568";
     pub(crate) const SKIPPED_INBOUND: &str = "4190,4191,4567,4568";
 }
@@ -40,23 +40,23 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// Our rules equal its rules, comments included: nothing else distinguishes them.
+/// Our rules equal proxy-init's, comments included: nothing distinguishes them.
 const PROXY_INIT: Predecessor =
     Predecessor { name: "proxy-init", patterns: &[], log_group: None, policy_rule: None, tables: &[] };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subnet {
     pub(super) network: Cidr,
-    /// Digits and letters of an address, dots, colons and a slash, for the comment on its rule.
+    /// The network as given: digits, letters, dots, colons and a slash, for its rule's comment.
     pub(super) written: String,
 }
 
 const UNSET: &str = "-1";
 
-/// Defaults of `proxy-init` that differ from those of the charts.
+/// Defaults of `proxy-init` that differ from the charts'.
 pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
 
-// No host look-ups: users and groups are numbers here, and no rule depends on an address of the pod. Lists keep their order.
+// No host look-ups: users and groups are numbers here, and no rule depends on the pod's addresses. Lists keep their order.
 configuration! {
     |reader, _host, _numbers_only|
     ipv6: bool = reader.switch_or(Linkerd::Ipv6, true);
@@ -64,7 +64,7 @@ configuration! {
     outbound_listener: Port = reader.port(Linkerd::OutgoingProxyPort, port(4140));
     proxy_uid: Option<Uid> = owner(reader, Linkerd::ProxyUid, "user", Uid::new(2102));
     proxy_gid: Option<Gid> = owner(reader, Linkerd::ProxyGid, "group", None);
-    /// Captured ports without the excluded ones, at least one; `None` for all.
+    /// Captured ports, at least one; `None` for all.
     inbound_ports: Option<Vec<Port>> = inbound_ports(reader);
     ignored_inbound: Vec<PortRange> = reader.list(Linkerd::InboundPortsToIgnore, SettingReader::port_item_or_zero);
     ignored_outbound: Vec<PortRange> = reader.list(Linkerd::OutboundPortsToIgnore, SettingReader::port_item_or_zero);
@@ -74,7 +74,7 @@ configuration! {
     });
     => {
         if inbound_listener == outbound_listener {
-            // The other one may be a default, which can't be reported.
+            // The other port may be a default, which can't be reported.
             let (setting, place) = match reader.raw.get(Linkerd::OutgoingProxyPort) {
                 Some(_) => (Linkerd::OutgoingProxyPort, "{--incoming-proxy-port} sends inbound"),
                 None => (Linkerd::IncomingProxyPort, "{--outgoing-proxy-port} sends outbound"),

@@ -1,4 +1,4 @@
-//! Linkerd's sidecar: the rules of its `proxy-init`, all for TCP in the table `nat`, letter for letter, so that listings are
+//! Linkerd's sidecar: its `proxy-init` rules, all for TCP in the table `nat`, letter for letter, so that listings are
 //! comparable.
 
 mod config;
@@ -71,7 +71,7 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     PolicyFacts { ipv6: config.ipv6, proxy, ..PolicyFacts::default() }
 }
 
-/// DNS queries over UDP are never captured; those over TCP are captured like all TCP.
+/// DNS queries over UDP are never captured; over TCP, they are captured like all TCP.
 pub(crate) fn without_dns(config: CaptureConfig) -> CaptureConfig {
     config
 }
@@ -109,16 +109,16 @@ const FORM: Form = Form {
     ],
     switches: &[],
     argument: |_, _, _, _| None,
-    // As linkerd's plugin does; its injector has no node configuration to add to.
+    // Like linkerd's plugin; its injector has no node configuration to extend.
     added_to: &[Linkerd::InboundPortsToIgnore],
     more,
 };
 
-/// Adds the proxy's own ports, which annotations may move, and the API server, which the control plane calls past the proxy.
+/// Adds the proxy's own ports, which annotations may change, and the API server's, which the control plane calls directly.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     let own = [("control-port", CONTROL_PORT), ("admin-port", ADMIN_PORT)].map(|(name, default)| {
         let given = pod.annotations.get(&format!("config.linkerd.io/{name}"));
-        // The injector skips values that are not a number.
+        // The injector ignores values that are not numbers.
         given.and_then(|text| text.trim().parse::<Port>().ok()).unwrap_or(default).to_string()
     });
     let setting = Linkerd::InboundPortsToIgnore;
@@ -138,7 +138,7 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
     }
 }
 
-/// Annotations that its injector reads or writes (`pkg/k8s/labels.go`), beside those of the settings.
+/// Annotations that linkerd's injector reads or writes (`pkg/k8s/labels.go`), other than the settings'.
 const ANNOTATIONS: KnownAnnotations = KnownAnnotations {
     deciding: &[
         "config.linkerd.io/admin-port control-port",

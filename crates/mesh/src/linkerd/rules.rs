@@ -20,12 +20,12 @@ reasons! {
     IgnoredSubnet "linkerd-ignored-subnet" ExcludedSource [SubnetsToIgnore], "{option} excludes calls from its network";
     Inbound "linkerd-inbound" Inbound [];
     InboundPort "linkerd-inbound-port" InboundPort [PortsToRedirect], "{option} lists its port";
-    Loopback "linkerd-loopback" Loopback [], "it leaves by lo: calls of the pod to itself are never captured";
+    Loopback "linkerd-loopback" Loopback [], "it leaves by lo: the pod's calls to itself are never captured";
     Outbound "linkerd-outbound" Outbound [];
     ProxyGroup "linkerd-proxy-group" ProxyOutbound [ProxyGid],
-        "traffic of the proxy ({option}) is never captured";
+        "the proxy's traffic ({option}) is never captured";
     ProxyUser "linkerd-proxy-user" ProxyOutbound [ProxyUid],
-        "traffic of the proxy ({option}) is never captured";
+        "the proxy's traffic ({option}) is never captured";
     ToInboundListener "linkerd-to-inbound-listener" InboundPort [IncomingProxyPort],
         "all other inbound TCP goes to the proxy ({option})";
     ToOutboundListener "linkerd-to-outbound-listener" OutboundNetwork [OutgoingProxyPort],

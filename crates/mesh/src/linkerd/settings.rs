@@ -1,4 +1,4 @@
-//! Capture settings of linkerd's proxy: flags of its `proxy-init`, and annotations of pods with the same meaning.
+//! Capture settings of linkerd's proxy: flags of its `proxy-init`, and pod annotations with the same meaning.
 
 use crate::mesh::Mesh;
 use crate::settings::SettingKind::{Switch, Value};
@@ -11,12 +11,12 @@ settings! {
     Capture {
         IncomingProxyPort: "incoming-proxy-port" 'p' [] @ ["config.linkerd.io/inbound-port"]
             example "4143" features [Listeners], Value("PORT"),
-            "Proxy port for inbound TCP [default: 4143; none as proxy-init]";
+            "Proxy port for inbound TCP [default: 4143; required by linkerd-init]";
         OutgoingProxyPort: "outgoing-proxy-port" 'o' [] @ ["config.linkerd.io/outbound-port"]
             example "4140" features [Listeners], Value("PORT"),
-            "Proxy port for outbound TCP [default: 4140; none as proxy-init]";
+            "Proxy port for outbound TCP [default: 4140; required by linkerd-init]";
         ProxyUid: "proxy-uid" 'u' [] @ ["config.linkerd.io/proxy-uid"] example "2102" features [Identity], Value("UID"),
-            "User whose traffic is the proxy's own, or -1 for none [default: 2102; none as proxy-init]";
+            "User whose traffic is the proxy's own, or -1 for none [default: 2102; none in linkerd-init]";
         ProxyGid: "proxy-gid" 'g' [] @ ["config.linkerd.io/proxy-gid"] example "2102" features [Identity], Value("GID"),
             "Group whose traffic is the proxy's own, or -1 for none [default: none]";
         PortsToRedirect: "ports-to-redirect" 'r' [] joined "," example "80,443" features [InboundOnly], Value("PORT,.."),
@@ -39,7 +39,7 @@ settings! {
         NetworkNamespace: "netns" _ [] example "/run/netns/pod", Value("PATH"),
             "Work in this network namespace";
         UseWaitFlag: "use-wait-flag" 'w' [], Switch,
-            "With --simulate: end each command that changes something with -w; the lock is waited for in any case";
+            "With --simulate: append -w to each command that changes something; linkerd-init always waits for the lock";
         CloseWaitTimeout: "timeout-close-wait-secs" _ [] example "3600", Value("SECONDS"),
             "How long conntrack remembers half-closed connections, in seconds; 0 keeps the kernel's value [default: 0]";
         LogFormat: "log-format" _ [] example "json" of ["plain", "json"], Value("FORMAT"),
@@ -48,11 +48,10 @@ settings! {
             example "debug" of ["panic", "fatal", "error", "warn", "warning", "info", "debug", "trace"], Value("LEVEL"),
             "Log level: panic, fatal, error, warn, warning, info, debug or trace [default: info]";
         IptablesMode: "iptables-mode" _ [] example "nft" of ["legacy", "nft", "plain"], Value("MODE"),
-            "iptables programs to use: legacy, nft, or plain for those without a suffix; overrides \
-             --firewall-bin-path [default: legacy]";
+            "iptables programs to use: legacy, nft, or plain (no suffix); overrides --firewall-bin-path [default: legacy]";
         FirewallBinPath: "firewall-bin-path" _ []
             example "iptables-nft" of ["iptables-legacy", "iptables-nft", "iptables"], Value("NAME"),
-            "The same by a program's name: iptables-legacy, iptables-nft or iptables";
+            "Like --iptables-mode, by program name: iptables-legacy, iptables-nft or iptables";
         FirewallSaveBinPath: "firewall-save-bin-path" _ [] example "iptables-nft-save", Value("NAME"),
             "No effect: derived from the program that sets rules";
     }

@@ -172,12 +172,12 @@ fn presets(values: impl Iterator<Item = (Setting, &'static str)>) -> GivenSettin
 }
 
 impl GivenSettings {
-    /// Users and groups are numbers: their names are unknown outside of the pod.
+    /// Users and groups are numbers: their names are unknown outside the pod.
     pub fn resolve(&self, host: &dyn Host) -> Result<Resolved, Problems> {
         registry::resolve_as(&self.raw, host, self.problems(), true)
     }
 
-    /// Resolves the settings inside of the starting pod: `host` looks up the names of users and groups there.
+    /// Resolves the settings inside the starting pod, where `host` looks up user and group names.
     pub fn resolve_within(&self, host: &dyn Host) -> Result<Resolved, Problems> {
         registry::resolve(&self.raw, host, self.problems())
     }
@@ -185,14 +185,14 @@ impl GivenSettings {
 
 type FormFault<'a> = (&'a str, String);
 
-/// Istio refuses such values when the pod is created (`validate.go`): a preview must not promise rules for it.
+/// Istio refuses other values when the pod is created (`validate.go`), so previews must not promise rules for them.
 impl AnnotationForm {
-    /// Faults beyond the ones that every reader of the setting reports, in at most [`Problems::MAX_ITEMS`] items.
+    /// Faults in Istio's form of the value, in at most [`Problems::MAX_ITEMS`] items.
     pub fn faults(self, value: &str) -> Vec<FormFault<'_>> {
         let fault: fn(&str) -> Option<FormFault<'_>> = match self {
             Self::Mode => return Vec::new(),
             Self::PortsOrAll | Self::NetworksOrAll if value == "*" => return Vec::new(),
-            // Istio trims lists of ports as a whole and each item of lists of interfaces, but no lists of networks.
+            // Istio trims port lists as a whole and interface lists item by item, but not network lists.
             Self::Ports | Self::PortsOrAll | Self::Interfaces if value.trim().is_empty() => {
                 return Vec::new();
             }
@@ -212,9 +212,7 @@ fn ranges<'a>(value: &'a str, mesh: &str) -> Vec<FormFault<'a>> {
 }
 
 fn range(mesh: &str) -> String {
-    format!(
-        "is not a port; {mesh} refuses ranges in its annotations: use the one that starts with sidecar-init/"
-    )
+    format!("is not a port; {mesh} refuses ranges in its annotations: use the sidecar-init/ annotation")
 }
 
 fn port(item: &str) -> Option<FormFault<'_>> {
@@ -223,7 +221,7 @@ fn port(item: &str) -> Option<FormFault<'_>> {
     let is_port = !item.starts_with('+') && item.parse::<u16>().is_ok();
     let text = match item {
         _ if is_port => return None,
-        "" => "is an empty item of a list of ports; remove the comma",
+        "" => "is an empty item in a port list; remove the comma",
         _ if item.parse::<PortRange>().is_ok() => return Some((item, range("Istio"))),
         _ => "is not a port; expected a number from 0 to 65535",
     };
@@ -233,7 +231,7 @@ fn port(item: &str) -> Option<FormFault<'_>> {
 fn network(item: &str) -> Option<FormFault<'_>> {
     let text = match item.parse::<Cidr>() {
         Ok(_) => return None,
-        Err(_) if item.is_empty() => "is an empty item of a list of networks; remove the comma".to_owned(),
+        Err(_) if item.is_empty() => "is an empty item in a network list; remove the comma".to_owned(),
         Err(_) if item.contains(char::is_whitespace) => {
             "has a space, which Istio refuses; expected networks such as 10.0.0.0/8,192.168.0.0/16".to_owned()
         }
@@ -248,7 +246,7 @@ fn interface(item: &str) -> Option<FormFault<'_>> {
     let rest = item.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
     let fits = item.len() <= 15;
     let text = match item {
-        "" => "is an empty item of a list of interfaces; remove the comma",
+        "" => "is an empty item in an interface list; remove the comma",
         _ => {
             "is not a valid interface name for Istio; expected a letter, then up to 14 letters, digits, _ . or -"
         }

@@ -1,5 +1,5 @@
-//! Reasons of a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`), after host networking and pods
-//! of another mesh. With annotations alone, the injector's record replaces the containers.
+//! Reasons for a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`), after host networking and
+//! other meshes' pods. Without a spec, the injector's record replaces the containers.
 
 use super::facts::{Pod, STATUS};
 use super::{given::GivenSettings, mesh};
@@ -25,9 +25,9 @@ pub enum Skip {
     /// The pod opts out: by a label or annotation that refuses injection, by a mode, or by the proxy's container.
     Chosen(String),
     NotInjected,
-    /// The same for a running pod, which is never injected any more.
+    /// The same for a running pod, which will never be injected.
     Started(Box<Skip>),
-    /// Reason of a mesh other than Istio's sidecar; `before` is true if its injector has not changed the pod yet.
+    /// Another mesh's reason, not Istio's; `before` is true if that mesh's injector has not changed the pod yet.
     OfMesh {
         text: String,
         before: bool,
@@ -63,9 +63,9 @@ impl Skip {
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nameless => f.write_str("the name and namespace of the pod are missing"),
+            Self::Nameless => f.write_str("the pod's name or namespace is missing"),
             Self::NamespaceExcluded(name) => write!(f, "its namespace {name} is excluded"),
-            Self::HostNetwork => f.write_str("it uses the network of its node (hostNetwork)"),
+            Self::HostNetwork => f.write_str("it uses its node's network (hostNetwork)"),
             Self::InitContainer => write!(f, "its init container {INIT} sets the rules"),
             Self::NoProxy => write!(f, "it has no container {PROXY}"),
             Self::NotInjected => write!(f, "it was not injected: the annotation {STATUS} is absent"),
@@ -75,7 +75,7 @@ impl fmt::Display for Skip {
     }
 }
 
-/// `None` if a plugin captures the pod. A pod of unknown spec counts as having its own network.
+/// `None` if a plugin captures the pod. A pod with unknown spec counts as having its own network.
 pub fn skip(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> {
     if pod.name.is_empty() || pod.namespace.is_empty() {
         return Some(Skip::Nameless);
@@ -83,7 +83,7 @@ pub fn skip(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> 
     skip_unnamed(pod, excluded_namespaces)
 }
 
-/// As [`skip`], for pods without a name, such as templates.
+/// Like [`skip`], for pods without a name, such as templates.
 pub fn skip_unnamed(pod: &Pod, excluded_namespaces: &[impl AsRef<str>]) -> Option<Skip> {
     if excluded_namespaces.iter().any(|name| name.as_ref() == pod.namespace) {
         return Some(Skip::NamespaceExcluded(pod.namespace.clone()));
@@ -135,13 +135,13 @@ fn skip_by_containers(pod: &Pod) -> Option<Skip> {
     }
 }
 
-/// With Istio's labels, annotations or containers, another mesh's annotations alone do not make the pod that mesh's.
+/// True if the pod has Istio's labels, annotations or containers: then another mesh's annotations alone don't count.
 pub(super) fn speaks_istio(pod: &Pod) -> bool {
     pod.container_names().any(|name| [INIT, PROXY].contains(&name))
         || mesh::metadata_names(pod).any(|name| mesh::is_named_within(name, "istio.io"))
 }
 
-/// The label, where present, decides alone.
+/// The label, if present, decides alone.
 fn refused(pod: &Pod) -> Option<Skip> {
     let label = pod.labels.as_ref().and_then(|labels| labels.get(INJECT));
     let (text, kind) = match label {

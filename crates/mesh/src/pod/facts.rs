@@ -1,5 +1,5 @@
-//! Facts of a pod or a template from any source: a manifest, an API server, or a container runtime that passes only annotations.
-//! Unknown values are empty or `None`. Reading an object reports every field of the wrong type.
+//! Facts about a pod or template from any source: a manifest, an API server, or a container runtime that passes only
+//! annotations. Unknown values are empty or `None`. Reading an object reports every field of the wrong type.
 
 use crate::{data::document::DocumentReader, settings::mapping::PROXY};
 use serde::Deserialize;
@@ -24,7 +24,7 @@ pub struct Spec {
     pub init_containers: Vec<Container>,
     pub containers: Vec<Container>,
     pub addresses: Vec<String>,
-    /// `None` unless the pod lists all of its servers itself.
+    /// `None` unless the pod lists all its servers itself.
     pub dns_servers: Option<Vec<String>>,
 }
 
@@ -33,9 +33,9 @@ pub struct Container {
     pub name: String,
     pub command: Vec<String>,
     pub args: Vec<String>,
-    /// In their order; of two with one name the later counts.
+    /// In order; the last of duplicate names wins.
     pub env: Vec<Variable>,
-    /// True if all variables of another object are set too (`envFrom`).
+    /// True if another object's variables are set too (`envFrom`).
     pub has_foreign_env: bool,
     pub run_as_user: Option<String>,
     pub run_as_group: Option<String>,
@@ -46,7 +46,7 @@ pub struct Container {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     pub name: String,
-    /// `None` if the cluster fills it in when the container starts.
+    /// `None` if the cluster supplies the value when the container starts.
     pub value: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl Pod {
         Self { name: name.to_owned(), namespace: namespace.to_owned(), annotations, ..Self::default() }
     }
 
-    /// The proxy's container, also as an init container.
+    /// The proxy's container, even as an init container.
     pub fn proxy(&self) -> Option<&Container> {
         let spec = self.spec.as_ref()?;
         spec.containers.iter().chain(&spec.init_containers).find(|container| container.name == PROXY)
@@ -105,11 +105,11 @@ impl Container {
 
 fn spec(reader: &mut DocumentReader<'_>) -> Spec {
     if reader.at("spec").is_none() {
-        reader.problem("spec", None, "is missing, so that the pod's containers are unknown");
+        reader.problem("spec", None, "is missing, so the pod's containers are unknown");
         return Spec::default();
     }
     reader.mapping("spec");
-    // With another policy, the cluster's or the node's servers come first, which no manifest names.
+    // Under another policy, the cluster's or the node's servers, which no manifest names, come first.
     let names_dns = reader.at("spec.dnsPolicy").is_some_and(|policy| policy == "None");
     let names_dns = names_dns && reader.at("spec.dnsConfig").is_some();
     Spec {

@@ -1,4 +1,4 @@
-//! Settings of a pod, and faults of their form before they are parsed.
+//! Settings of a pod, and faults in their form before parsing.
 
 use crate::sources::{Given, PodOrigin, Raw, Source};
 use crate::{
@@ -24,7 +24,7 @@ struct SettingFault {
 }
 
 impl GivenSettings {
-    /// Names the pod in problems; an empty title adds none, for problems that many pods share.
+    /// Names the pod in problems; an empty title names none, for problems that many pods share.
     #[must_use]
     pub fn of_pod(self, pod: impl Into<PodOrigin>) -> Self {
         Self { raw: self.raw.of_pod(pod), ..self }
@@ -77,8 +77,8 @@ impl GivenSettings {
         }))
     }
 
-    /// Reads the capture settings of a pod's ProxyConfig, if there is one; the injector reports its other problems. Fields have
-    /// their JSON names or those of the definition, as in Protocol Buffers.
+    /// Reads the capture settings of a pod's ProxyConfig, if any; the injector reports its other problems. Fields have their
+    /// JSON names or the definition's, as in Protocol Buffers.
     pub(super) fn read_proxy_config(&mut self, annotations: &BTreeMap<String, String>) {
         let Some(text) = annotations.get(PROXY_CONFIG) else { return };
         let config = match values(PROXY_CONFIG, text) {
@@ -97,7 +97,7 @@ impl GivenSettings {
                 Value::Null => {}
                 Value::String(text) => self.set(setting, text, source),
                 other => {
-                    let text = "is not a string, so that Istio refuses the ProxyConfig; quote it";
+                    let text = "is not a string, so Istio refuses the ProxyConfig; quote it";
                     self.fault(Some(setting), source, Some(&other.to_string()), text);
                 }
             }

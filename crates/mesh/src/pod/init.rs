@@ -26,7 +26,7 @@ pub(super) struct Init {
 
 pub(super) fn read(container: &Container, pod: &Pod) -> Option<Init> {
     let words: Vec<&String> = container.command.iter().chain(&container.args).collect();
-    // In a shell script, only the program is searched for.
+    // A shell script is only searched for the program.
     let script: Option<Vec<String>> = script(&words).map(|script| {
         let words = script.split(|c: char| c.is_whitespace() || ";&|()'\"".contains(c));
         words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
@@ -99,7 +99,7 @@ fn script<'a>(words: &[&'a String]) -> Option<&'a String> {
     words.get(at + 1).copied()
 }
 
-/// The mesh of a container's flags, the form of its pods if the program is that mesh's own, and the index of the first argument.
+/// Mesh of a container's flags, that mesh's form if the program is its own, and the index of the first argument.
 fn program(
     container: &Container,
     words: &[&String],
@@ -125,7 +125,7 @@ fn program(
 const OWN: &str = "sidecar-init";
 
 const IDLE: &[(Setting, &str)] = &[
-    (Setting::SkipRuleApply, "it validates the rules of a plugin and sets none (--skip-rule-apply)"),
+    (Setting::SkipRuleApply, "it validates a plugin's rules and sets none (--skip-rule-apply)"),
     (Setting::DryRun, "it prints the rules and sets none (--dry-run)"),
     (Setting::CleanupOnly, "it removes rules and sets none (--cleanup-only)"),
 ];
@@ -168,7 +168,7 @@ impl Init {
                     break;
                 }
                 PflagWord::Unknown { name, has_value } => {
-                    // The image may have a patched program.
+                    // The image may contain a patched program.
                     self.unread.push(format!("{name}: {}", pflag::unknown(&name, flags)));
                     if !has_value && words.as_slice().first().is_some_and(|next| !next.starts_with('-')) {
                         words.next();
@@ -199,15 +199,15 @@ impl Init {
     }
 
     fn unknowable(&mut self, setting: Option<Setting>, word: &str, variable: &str) {
-        let otherwise = setting.map(|setting| format!("; set it with {}", setting.row().option()));
+        let otherwise = setting.map(|setting| format!("; give {} instead", setting.row().option()));
         let text = format!(
-            "needs the variable {variable}, set by valueFrom, envFrom or a Service only when the container starts{}",
+            "needs the variable {variable}, set only at container start by valueFrom, envFrom or a Service{}",
             otherwise.unwrap_or_default()
         );
         self.settings.fault(setting, self.source(word), None, text);
     }
 
-    /// Reads arguments with more than one setting, such as a whole configuration, which ranks below single settings.
+    /// Reads arguments with several settings, such as a whole configuration; single settings override them.
     fn read_configurations(&mut self, form: &Form, pod: &Pod, given: &mut Raw) {
         for (setting, Given { value, .. }) in given.clone().iter() {
             let option = setting.row().option();
@@ -228,7 +228,7 @@ impl Init {
     }
 }
 
-/// Variables of a container, expanded with those before them. Kubernetes expands arguments with them: `$(NAME)` becomes the
+/// A container's variables, each expanded with earlier ones. Kubernetes expands arguments with them: `$(NAME)` becomes the
 /// value, and `$$` becomes `$` (`third_party/forked/golang/expansion/expand.go`).
 struct Environment<'a> {
     /// `None` if the value is unknown before the container starts.
@@ -246,7 +246,7 @@ impl<'a> Environment<'a> {
         environment
     }
 
-    /// Expands references; one to an unset variable is unchanged, one to a variable of unknown value is the error.
+    /// Expands references; a reference to an unset variable stays, and a variable of unknown value is the error.
     fn expand<'t>(&self, text: &'t str) -> Result<String, &'t str> {
         let mut expanded = String::new();
         let mut rest = text;
@@ -277,7 +277,7 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// True if the kubelet may set a variable for a Service of the namespace; `enableServiceLinks` disables all of them except
+/// True if the kubelet may set a variable for a Service in the namespace; `enableServiceLinks: false` disables all except
 /// `KUBERNETES_*` (`FromServices` in `pkg/kubelet/envvars`).
 fn is_of_service(name: &str) -> bool {
     let has = |part: &str| name.find(part).is_some_and(|at| at > 0);

@@ -1,4 +1,4 @@
-//! The mesh of a pod, and each mesh's way to give settings: a [`Form`]. Istio's is the table [`crate::settings::mapping`].
+//! The mesh of a pod, and each mesh's way of giving settings: a [`Form`]. Istio's is the table [`crate::settings::mapping`].
 
 use super::decision::{Skip, speaks_istio};
 use super::facts::{Pod, STATUS};
@@ -8,7 +8,7 @@ use crate::sources::{Given, Source};
 use crate::{InputProblem, mesh::Mesh, settings::mapping::PROXY};
 use std::collections::BTreeMap;
 
-/// A label or annotation, and the values that count; none for any value.
+/// A label or annotation, and the values that count; empty for any value.
 pub(crate) type MetadataMark = (&'static str, &'static [&'static str]);
 
 pub(crate) type KeySource<'a> = &'a dyn Fn(&str) -> Source;
@@ -20,30 +20,30 @@ pub(crate) enum Argument {
 
 pub(crate) struct Form {
     pub(crate) init_containers: &'static [&'static str],
-    /// Programs of such a container, by the last part of their paths. Its flags follow the last word that names one.
+    /// Programs of such a container, by the last part of the path. Flags follow the last word that names a program.
     pub(crate) commands: &'static [&'static str],
     /// True if such a container reads annotations for settings that its flags do not give.
     pub(crate) init_reads_annotations: bool,
     /// Defaults of such a container's program that differ from the setting's default.
     pub(crate) implied: &'static [(Setting, &'static str)],
-    /// Switches of such a container's arguments by which it sets no rules, and the reason.
+    /// Switches with which such a container sets no rules, and the reason.
     pub(crate) idle: &'static [(Setting, &'static str)],
-    /// Container of the proxy; `None` if the proxy runs outside of the pod.
+    /// Container of the proxy; `None` if the proxy runs outside the pod.
     pub(crate) proxy: Option<&'static str>,
     pub(crate) signs: &'static [MetadataMark],
-    /// Domains of the mesh's labels and annotations: a pod with one of them, and nothing of another mesh, is the mesh's.
+    /// Domains of the mesh's labels and annotations: a pod with one, and nothing of another mesh, belongs to the mesh.
     pub(crate) domains: &'static [&'static str],
     pub(crate) refusals: &'static [MetadataMark],
-    /// Labels and annotations that the injector sets; none if pods need no injection.
+    /// Labels and annotations that the injector sets; empty if pods need no injection.
     pub(crate) injected: &'static [MetadataMark],
     pub(crate) presets: &'static [(Setting, &'static str)],
-    /// Lower-case values of annotations for switches beside those of Go's `strconv.ParseBool`, and their meanings.
+    /// Lower-case annotation values for switches, besides those of Go's `strconv.ParseBool`, and their meanings.
     pub(crate) switches: &'static [(&'static str, &'static str)],
-    /// Reads the settings inside of an init container's argument, with the source of each key.
+    /// Reads the settings inside an init container's argument, with the source of each key.
     pub(crate) argument: fn(&Pod, Setting, &str, KeySource<'_>) -> Option<Argument>,
-    /// Lists of a network configuration that an annotation extends; it replaces others.
+    /// Network configuration lists that an annotation extends instead of replacing.
     pub(crate) added_to: &'static [Setting],
-    /// Settings beside those of the annotations in the settings' table.
+    /// Adds settings beyond the annotations in the settings table.
     pub(crate) more: fn(&Pod, &mut GivenSettings),
 }
 
@@ -129,11 +129,11 @@ type MetadataTexts = BTreeMap<String, String>;
 pub struct MeshSign {
     pub mesh: Mesh,
     pub text: String,
-    /// True if it is in the pod already: the proxy, or the mesh's own record.
+    /// True for the proxy or the mesh's own record, already in the pod.
     pub is_present: bool,
 }
 
-/// First sign of each mesh in a pod or, where the pod has none, in its namespace. Istio's is in injected pods only.
+/// First sign of each mesh in a pod or, if the pod has none, in its namespace. Only injected pods have Istio's.
 pub fn signs(
     pod: &Pod,
     namespace_labels: &MetadataTexts,
@@ -161,7 +161,7 @@ pub fn signs(
     istio.into_iter().chain(Mesh::ALL.iter().filter_map(|mesh| of(*mesh))).collect()
 }
 
-/// The mesh by the pod's own annotation, or by the signs of the meshes, and its source.
+/// The mesh and its source: the pod's own annotation, or a sign of a mesh.
 pub(super) fn of(pod: &Pod) -> Option<(Mesh, Source)> {
     let own = format!("{ANNOTATIONS}{}", Setting::Mesh.row().name());
     let named = pod.annotations.get(&own).and_then(|name| name.trim().parse().ok());
@@ -215,14 +215,14 @@ mod tests {
         spec.init_containers = std::mem::take(&mut spec.containers);
         check(&native, &[], &[], "kuma true its container kuma-sidecar");
         own(&[("linkerd.io/inject", " enabled ")], &[], "linkerd false its linkerd.io/inject");
-        // The pod's own value counts before the namespace's, and a label there before an annotation.
+        // The pod's own value wins over the namespace's, and there a label over an annotation.
         let enabled = ("linkerd.io/inject", "enabled");
         check(&pod(&[("linkerd.io/inject", "disabled")], &[]), &[enabled], &[enabled], "");
         check(&pod(&[], &[]), &[("linkerd.io/inject", "disabled")], &[enabled], "");
         check(&pod(&[], &[]), &[], &[enabled], "linkerd false its namespace's linkerd.io/inject");
         let ambient = ("istio.io/dataplane-mode", "ambient");
         check(&pod(&[], &[]), &[ambient], &[], "ambient false its namespace's istio.io/dataplane-mode");
-        // Of a configuration, any value counts.
+        // Any value of a configuration counts.
         let name = "traffic.kuma.io/transparent-proxy-config";
         own(&[(name, "whatever")], &[], &format!("kuma false its {name}"));
         let labels = Some(words_of(&[("kuma.io/sidecar-injection", "true")]));
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(skip(Mesh::Ambient, &pod(&[], &["app"])), None);
         let refused = pod(&[("linkerd.io/inject", "disabled")], &["linkerd-proxy"]);
         assert_eq!(skip(Mesh::Linkerd, &refused), Some((false, "its linkerd.io/inject opts out".to_owned())));
-        // Istio's record of an injected sidecar refuses by its presence: its value is JSON.
+        // The presence of Istio's injection record refuses ambient mode; its value is JSON.
         let with_sidecar = Some((false, "it has sidecar.istio.io/status".to_owned()));
         assert_eq!(skip(Mesh::Ambient, &pod(&[(STATUS, "{}")], &[])), with_sidecar);
     }

@@ -1,5 +1,5 @@
-//! A pod as a source of configuration: annotations, for a plugin that sets the rules ([`annotated`]), or arguments and variables
-//! of an init container. Both become [`GivenSettings`]. [`skip`] decides if a plugin captures the pod at all.
+//! A pod as a source of configuration: annotations, for a plugin that sets the rules ([`annotated`]), or an init container's
+//! arguments and variables. Both become [`GivenSettings`]. [`skip`] decides whether a plugin captures the pod at all.
 
 pub use crate::data::reader::{values, values_of_later_keys};
 pub use crate::settings::mapping;

@@ -78,7 +78,7 @@ impl KubernetesObject {
         found
     }
 
-    /// Drops positions, so that problems have none.
+    /// Drops positions, so problems have none.
     pub fn without_positions(self) -> Self {
         Self { tree: None, ..self }
     }
@@ -109,7 +109,7 @@ impl KubernetesObject {
         }
     }
 
-    /// The kind; empty if absent: then it is not a Kubernetes object.
+    /// The kind; empty if this is not a Kubernetes object.
     pub fn kind(&self) -> &str {
         self.value.get("kind").and_then(Value::as_str).unwrap_or_default()
     }
@@ -136,12 +136,12 @@ impl KubernetesObject {
         })
     }
 
-    /// Path of its pod or pod template; `None` for kinds with unknown controllers, and if absent.
+    /// Path of the pod or pod template; `None` if absent or the kind's controller is unknown.
     pub fn template(&self) -> Option<FieldPath> {
         self.known_path(false).filter(|path| at(&self.value, path).is_some())
     }
 
-    /// As [`Self::template`], also in kinds with unknown controllers. A kind without version or group is read as the known kind.
+    /// Like [`Self::template`], also in kinds with unknown controllers. A kind without version or group counts as known.
     pub fn readable_template(&self) -> Option<FieldPath> {
         let is_unclear = ["", "v1"].contains(&self.api_version());
         self.known_path(is_unclear).or_else(|| self.foreign_path())
@@ -155,7 +155,7 @@ impl KubernetesObject {
         known.map(|(.., path)| *path)
     }
 
-    /// Path of a template in an object of any kind. A virtual machine has a domain, and its pod the metadata of its template.
+    /// Path of a template in an object of any kind. A virtual machine has a domain; its pod has the template's metadata.
     fn foreign_path(&self) -> Option<FieldPath> {
         FOREIGN.into_iter().find(|path| {
             let spec = at(&self.value, &[*path, &["spec"]].concat());
@@ -208,7 +208,7 @@ pub struct ManifestObject {
     pub problems: Vec<InputProblem>,
     /// Remarks about keys in places where no program reads them.
     pub remarks: Vec<Finding>,
-    /// Standard of its namespace, if the manifest contains the namespace too.
+    /// Its namespace's standard, if the manifest contains the namespace.
     pub enforced: Option<Standard>,
 }
 
@@ -276,7 +276,7 @@ fn holds_containers(fields: &Value) -> bool {
 
 pub const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// Pod Security Standard: it refuses pods that request more, such as the capability for setting rules.
+/// Pod Security Standard, which refuses pods that request more, such as the capability for setting rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standard {
     Baseline,
@@ -375,7 +375,7 @@ mod tests {
             problems.collect::<Vec<_>>(),
             [
                 "file:3: Pod shop/x: spec: \"1\" is a number; expected a mapping",
-                "file:5: Pod without a name: spec: is missing, so that the pod's containers are unknown",
+                "file:5: Pod without a name: spec: is missing, so the pod's containers are unknown",
             ]
         );
     }

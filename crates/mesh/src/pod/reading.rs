@@ -48,7 +48,7 @@ pub fn read(object: &ManifestObject, excluded_namespaces: &[impl AsRef<str>]) ->
     };
     if let CaptureMethod::InitContainer(first) = &reading.way {
         let text = |other: &Init| {
-            format!("its init container {} sets rules too, but only those of {first} are read", other.name)
+            format!("its init container {} sets rules too, but only {first}'s are read", other.name)
         };
         reading.warnings.extend(setters.map(|other| of_form(text(other))));
     }
@@ -83,7 +83,7 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &ManifestObject) 
     let on_host = object.pod.spec.as_ref().is_some_and(|spec| spec.host_network);
     if on_host {
         warnings.push(of_form(format!(
-            "not captured: {}; its init container {name} would change the rules of the node",
+            "not captured: {}; its init container {name} would change the node's rules",
             Skip::HostNetwork
         )));
     }
@@ -97,10 +97,10 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &ManifestObject) 
     }
     if setter.may_have_more {
         warnings.push(of_form(format!(
-            "its init container {name} takes variables of another object (envFrom), which may set further options"
+            "its init container {name} takes variables from another object (envFrom), which may add options"
         )));
     }
-    // An init container that reads annotations itself contradicts only the settings that its arguments give, too.
+    // An init container that reads annotations itself contradicts only settings that its arguments also give.
     let counts = "the init container's value is used";
     warnings.extend(disagreements(setter, &annotations.raw, setter.reads_annotations, counts));
     Reading {
@@ -128,7 +128,7 @@ fn by_plugin(
     });
     let mut warnings = Vec::new();
     if let Some(skip) = &skip {
-        // Manifests of applications are written before injection.
+        // Application manifests are written before injection.
         let (yet, then) = match skip.is_before_injection() {
             true => (" yet", "; results apply after injection"),
             false => ("", ""),
@@ -162,7 +162,7 @@ fn facts(object: &ManifestObject) -> GivenSettings {
     settings
 }
 
-/// Contradictions between an init container and annotations or the proxy's container; if `overlapping`, only of common settings.
+/// Contradictions between an init container and annotations or the proxy's container; if `overlapping`, only common settings.
 fn disagreements(init: &Init, annotations: &Raw, overlapping: bool, counts: &str) -> Vec<Finding> {
     let contrary = annotations.iter().filter(|(_, given)| match &given.source {
         Source::Annotation(_) => true,
@@ -172,7 +172,7 @@ fn disagreements(init: &Init, annotations: &Raw, overlapping: bool, counts: &str
     });
     let differing = contrary.filter_map(|(setting, given)| {
         let stated = |setting| init.settings.raw.get(setting);
-        // Without groups, the rules match the numbers of the users.
+        // Without groups, the rules match the users' numbers.
         let users = || stated(Setting::ProxyUid).filter(|_| setting == Setting::ProxyGid);
         let other = stated(setting).or_else(users);
         let value = other.map_or("", |given| given.value.as_str());
@@ -223,7 +223,7 @@ fn applications(pod: &Pod) -> Vec<Application> {
     others.map(|container| application(spec, container)).collect()
 }
 
-/// Names of proxies, and of the containers that the injector has added by its own record: a template may name them.
+/// Names of proxies, and of containers that the injector added, by its own record: templates choose these names.
 fn injected(pod: &Pod) -> BTreeSet<String> {
     let proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy).chain([PROXY]).map(str::to_owned);
     let status = pod.status();
@@ -245,7 +245,7 @@ fn application(spec: &Spec, container: &Container) -> Application {
 const VALIDATORS: [&str; 3] = [VALIDATION, "linkerd-network-validator", "kuma-validation"];
 const NATIVE: &str = "sidecar.istio.io/nativeSidecar";
 
-/// Annotation with the name of a ConfigMap with settings, which Kuma's injector writes into the pod.
+/// Annotation that names a ConfigMap, whose settings Kuma's injector writes into the pod.
 const CONFIG_MAP: &str = "traffic.kuma.io/transparent-proxy-configmap-name";
 
 fn early(pod: &Pod, reading: &Reading, inits: &[Init]) -> Vec<Application> {
@@ -283,8 +283,8 @@ fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Find
     let proxy = proxy.or_else(|| (is_before && refuses_native).then_some(PROXY));
     if let Some(proxy) = proxy.filter(|_| is_job && !is_ended) {
         let text = format!(
-            "container {proxy} keeps running after the others, so that the Job never completes; use a native \
-             sidecar, or end the proxy with the last command of the Job"
+            "container {proxy} keeps running after the others, so the Job never completes; use a native \
+             sidecar, or end the proxy with the Job's last command"
         );
         remarks.push(Finding::plain(Level::Warning, Code::JobKeptAlive, text));
     }
@@ -300,7 +300,7 @@ fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Find
     if has_own_stack && is_by_plugin {
         let level = if is_before { Level::Note } else { Level::Warning };
         let text = format!(
-            "runtimeClassName {} gives the pod a network stack where rules of a CNI plugin have no effect; \
+            "runtimeClassName {} gives the pod a network stack where a CNI plugin's rules have no effect; \
              set the rules in an init container, or exclude the pod from the mesh",
             spec.runtime_class
         );
@@ -321,7 +321,7 @@ struct MultusNetwork {
     interface: Option<String>,
 }
 
-/// Multus numbers interfaces without a name by their index in the list.
+/// Multus numbers unnamed interfaces by their index in the list.
 fn interfaces(annotations: &BTreeMap<String, String>) -> Vec<String> {
     let Some(text) = annotations.get(NETWORKS) else { return Vec::new() };
     let short = |item: &str| {

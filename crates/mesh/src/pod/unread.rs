@@ -1,5 +1,5 @@
-//! Names of a manifest that no program reads: unknown annotations, mostly misspelt; a mesh's annotations and labels outside of
-//! the pod's metadata; and fields unknown to Kubernetes, which drops them.
+//! Names in a manifest that no program reads: unknown annotations, mostly misspelt; a mesh's annotations and labels outside the
+//! pod's metadata; and fields unknown to Kubernetes, which drops them.
 
 use super::mesh::is_within;
 use crate::mesh::{KnownAnnotations, Mesh};
@@ -19,7 +19,7 @@ pub fn unknown_among<'a>(names: impl IntoIterator<Item = &'a (impl AsRef<str> + 
     found
 }
 
-/// Remark about an unknown annotation of a mesh's domain that resembles a known one, or is about capture, where all are known.
+/// Remark about an unknown annotation in a mesh's domain that resembles a known one or has a capture prefix.
 pub fn unknown(name: &str) -> Option<String> {
     let split = name.split_once('/').filter(|split| !known().any(|known| known == *split));
     let is_capture = |(prefix, _): (&str, &str)| {
@@ -41,7 +41,7 @@ pub fn nearest_annotation(name: &str) -> Option<String> {
     if of_domain().any(|known| known == (prefix, last)) {
         return None;
     }
-    // The right name after a wrong prefix; names of one word are common.
+    // The right name after a wrong prefix; one-word names are too common.
     let is_own = last.contains(|c: char| c.is_ascii_uppercase() || c == '-');
     let moved = of_domain().find(|(_, known)| is_own && *known == last);
     let beside = || of_domain().filter(|(known, _)| *known == prefix).map(|(_, last)| last);
@@ -60,7 +60,7 @@ fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
         .flat_map(|(domain, names)| names.split(' ').map(move |name| (domain, name)))
 }
 
-/// Prefixes of names by which a pod controls its injection, capture or environment; our own have [`ANNOTATIONS`].
+/// Prefixes of names with which a pod controls its injection, capture or environment; ours is [`ANNOTATIONS`].
 const OF_PODS: &str = "\
     config.alpha.linkerd.io/ config.beta.linkerd.io/ config.linkerd.io/ inject.istio.io/ istio.io/dataplane-mode \
     istio.io/reroute-virtual-interfaces istio.io/rev kuma.io/ linkerd.io/inject proxy.istio.io/ \
@@ -70,7 +70,7 @@ const OF_PODS: &str = "\
 const LABELS: [&str; 5] =
     ["istio.io/dataplane-mode", "istio.io/rev", "kuma.io/", "sidecar.istio.io/inject", "virtual-env"];
 
-// Fields of `k8s.io/api/core/v1` in Kubernetes 1.36; of security contexts, those of pods and of containers.
+// Fields of `k8s.io/api/core/v1` in Kubernetes 1.36; security contexts combine pods' and containers' fields.
 const POD: &str = "apiVersion kind metadata spec status";
 const SPEC: &str = "\
     activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers \
@@ -163,7 +163,7 @@ fn dropped(written: &Value, path: &str, known: &str, remarks: &mut Vec<Finding>)
             (None, Some(near)) => format!("; did you mean {near}?"),
             (None, None) => String::new(),
         };
-        // Later versions of Kubernetes have more fields.
+        // Later Kubernetes versions may have more fields.
         let level = if hint.is_empty() { Level::Note } else { Level::Warning };
         let text = format!("{path}{name} is an unknown field, which Kubernetes drops{hint}");
         remarks.push(Finding::plain(level, Code::DroppedField, text));
@@ -281,7 +281,7 @@ mod tests {
                     .flat_map(|(domain, names)| names.split(' ').map(move |name| format!("{domain}/{name}")));
                 for name in names {
                     let found = match is_deciding {
-                        // Alone, or as the only one that the injector has left.
+                        // With all injection signs, with the first, or alone.
                         true => [&signs[..], &signs[..1], &[]].iter().any(|signs| decides(&name, signs)),
                         false => decides(&name, &signs),
                     };

@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-pub const FORM: &str = "expected SCOPE:LEVEL with a level of none, fatal, error, warn, info, debug or trace";
+pub const FORM: &str = "expected SCOPE:LEVEL where LEVEL is none, fatal, error, warn, info, debug or trace";
 
-/// Istio's levels, and those of `tracing`. No call logs after a fatal end, so `fatal` is an error.
+/// Istio's levels, with their `tracing` equivalents; `tracing` has no `fatal`.
 const LEVELS: [(&str, &str); 7] = [
     ("none", "off"),
     ("fatal", "error"),
@@ -21,7 +21,7 @@ pub struct ScopeLevel {
     pub level: &'static str,
 }
 
-/// Level of scopes without an item, and the levels of named ones. `all` counts wherever it is; the first of several counts.
+/// Returns the default level and the named scopes' levels. An `all` anywhere overrides both; of several, the first wins.
 pub fn by_scope(items: Vec<ScopeLevel>) -> (Option<&'static str>, Vec<ScopeLevel>) {
     if let Some(all) = items.iter().find(|item| item.scope == "all") {
         return (Some(all.level), Vec::new());

@@ -1,9 +1,9 @@
-//! Table of the settings that pods of Istio give, as in its CNI plugin (`cni/pkg/plugin`, `sidecar_redirect.go`). Our annotation
-//! of a setting, `sidecar-init/` and the flag's name, ranks above and accepts every value of the flag.
+//! Settings that Istio's CNI plugin reads from a pod (`cni/pkg/plugin`, `sidecar_redirect.go`). Our annotation for a setting,
+//! `sidecar-init/` and the flag's name, overrides Istio's and accepts every value of the flag.
 
 use super::Setting;
 
-/// Istio's form of an annotation's value. Istio refuses to create pods with other values.
+/// Form of an annotation's value. Istio refuses to create pods with other values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnotationForm {
     Mode,
@@ -31,7 +31,7 @@ pub const TABLE: &[AnnotationRow] = &[
     row(Setting::ServiceCidr, "*", AnnotationForm::NetworksOrAll),
     row(Setting::ServiceExcludeCidr, "", AnnotationForm::Networks),
     row(Setting::InboundPorts, "*", AnnotationForm::PortsOrAll),
-    // The agent's metrics, the proxy's readiness, the proxy's metrics: called from outside of the mesh.
+    // Agent metrics, proxy readiness and proxy metrics, called from outside the mesh.
     AnnotationRow {
         always: &["15020", "15021", "15090"],
         ..row(Setting::InboundPortsExclude, "15020", AnnotationForm::Ports)
@@ -51,5 +51,5 @@ pub const VARIABLES: &[(&str, Setting)] = &[
     ("ISTIO_DUAL_STACK", Setting::DualStack),
 ];
 
-/// Fields of its security context. Without one, or with 0, the proxy is [`crate::istio::defaults::PROXY_ID`].
+/// Fields of the proxy's security context. An absent or zero field means [`crate::istio::defaults::PROXY_ID`].
 pub const FIELDS: &[(&str, Setting)] = &[("runAsUser", Setting::ProxyUid), ("runAsGroup", Setting::ProxyGid)];

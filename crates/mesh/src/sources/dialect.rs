@@ -1,4 +1,4 @@
-//! Names of settings in the form of their source: an annotation's author sees the annotation's name, not a flag's. Messages hold
+//! Names settings as their source does: an annotation's author sees the annotation's name, not a flag's. Messages contain
 //! placeholders (`{-i} '*'`, `{--proxy-uid}`), which are replaced here.
 
 use super::raw::{Given, Raw, Source};
@@ -14,7 +14,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// With settings from annotations, advice names annotations, even where there is none yet.
+    /// If settings come from annotations, advice names annotations, even absent ones.
     pub fn of(raw: &Raw) -> Self {
         let by_annotations = raw.iter().any(|(_, given)| matches!(given.source, Source::Preset(_)));
         let is_given =
@@ -46,7 +46,7 @@ impl Dialect {
         !self.defaults.contains(&setting)
     }
 
-    /// Replaces placeholders, flags in braces such as `give {--drop-invalid}`, with the names of the settings.
+    /// Replaces placeholders, flags in braces such as `give {--drop-invalid}`, with the settings' names.
     pub fn render(&self, text: &str) -> String {
         let mut rendered = String::new();
         let mut rest = text;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// `None` also for a negative one.
+/// `None` for negative durations too.
 pub fn parse(text: &str) -> Option<Duration> {
     nanoseconds(text)?.try_into().ok().map(Duration::from_nanos)
 }
 
-/// Go counts them in 63 bits and a sign.
+/// Go stores durations in 63 bits and a sign.
 pub fn nanoseconds(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),

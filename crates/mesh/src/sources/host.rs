@@ -1,4 +1,4 @@
-//! Facts of the host that the configuration needs.
+//! Host facts that the configuration needs.
 
 use super::Raw;
 use crate::istio::defaults::{PROXY_ID, PROXY_USER};
@@ -9,11 +9,11 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// Placeholders for unknown addresses of a pod (RFC 5737, RFC 3849). Reports state their use.
+/// Placeholders for a pod's unknown addresses (RFC 5737, RFC 3849). Reports mention their use.
 pub const STAND_IN: (Ipv4Addr, Ipv6Addr) =
     (Ipv4Addr::new(198, 51, 100, 7), Ipv6Addr::new(0x2001, 0xdb8, 7, 0, 0, 0, 0, 7));
 
-/// Facts of the machine and the network namespace, used only if they are not declared. Each fails if it can't be read.
+/// Facts about the machine and the network namespace, used unless declared. A fact that can't be read is an error.
 pub trait Host {
     /// `None` if there is no such user, or names are meaningless here: a host that does not run the pod has other users.
     fn user(&self, _name: &str) -> io::Result<Option<Uid>> {
@@ -35,25 +35,25 @@ pub trait Host {
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>>;
 
-    /// True if a pod without any address counts as one that gets IPv4 addresses. Otherwise it is a problem.
+    /// True if a pod may still lack addresses; otherwise that is a problem.
     fn may_lack_addresses(&self) -> bool {
         false
     }
 
-    /// None if resolv.conf does not exist.
+    /// Empty if resolv.conf does not exist.
     fn name_servers(&self) -> io::Result<Vec<IpAddr>>;
 
     fn name_servers_in(&self, _path: &str) -> io::Result<Vec<IpAddr>> {
         self.name_servers()
     }
 
-    /// True if a table `nat` of iptables, of either variant, holds the chain; false if no tables can be read.
+    /// True if an iptables table `nat`, of either variant, holds the chain; false if no tables can be read.
     fn has_nat_chain(&self, _family: Family, _name: &str) -> io::Result<bool> {
         Ok(false)
     }
 }
 
-/// No host, as for a webhook: names of users are unknown, and addresses and servers are declared or absent.
+/// No host, as for a webhook: user names are unknown, and addresses and servers are declared or absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullHost;
 
@@ -71,7 +71,7 @@ impl Host for NullHost {
 pub enum RemoteHost {
     /// For queries about the pod's traffic: missing facts are assumed.
     Assumed { dual_stack: bool },
-    /// For checks of the pod's settings: it may get any addresses and servers, and have any group.
+    /// For checks of a pod's settings: any addresses, servers and groups are possible.
     Open,
 }
 
@@ -131,7 +131,7 @@ fn server(line: &[u8]) -> Option<IpAddr> {
     let rest = line.strip_prefix(b"nameserver")?;
     let (b' ' | b'\t', rest) = rest.split_first()? else { return None };
     let address = std::str::from_utf8(rest).ok()?.split_ascii_whitespace().next()?;
-    // `fe80::1%eth0`: the zone is the interface's, and rules have none.
+    // `fe80::1%eth0` has a zone, the interface; rules have none.
     address.split('%').next()?.parse().ok()
 }
 

@@ -1,4 +1,4 @@
-//! Settings from configuration files, YAML or JSON, by the keys of the settings' table. A key that is null has no effect.
+//! Settings from YAML or JSON configuration files, by the keys in the settings table. A null key has no effect.
 
 use super::{Given, Source};
 use crate::InputProblem;
@@ -13,7 +13,7 @@ pub struct File {
     pub problems: Vec<InputProblem>,
 }
 
-/// True for a configuration itself, as the injectors of Kuma 2.9 to 2.13 write it, instead of a file's name.
+/// True for a configuration itself, which the injectors of Kuma 2.9 to 2.13 write instead of a file's name.
 pub fn is_text(value: &str) -> bool {
     value.contains('\n') || value.contains(": ") || value.trim_start().starts_with('{')
 }
@@ -34,7 +34,7 @@ pub fn read(rows: &[SettingRow], name: &str, text: &str, source: impl Fn(&str) -
     }
     for (group, known) in groups {
         match group {
-            // Keys of an unused engine have no effect.
+            // Any key is accepted: eBPF is unsupported.
             "ebpf" => drop(reader.mapping(group)),
             _ => reader.only(group, &Vec::from_iter(known)),
         }
@@ -55,7 +55,7 @@ fn value_of(row: &SettingRow, takes_list: bool, value: &Value) -> Option<String>
     let items: Option<Vec<String>> = match value {
         Value::Array(items) if takes_list => items.iter().map(text).collect(),
         Value::Object(fields) if row.kind == SettingKind::Value("NAME:PATH,..") => {
-            // The chart writes all names, with an empty path for a program that is not set.
+            // The chart writes all names, with an empty path for an unset program.
             let given = fields.iter().filter(|(_, path)| path.as_str() != Some(""));
             given.map(|(name, path)| Some(format!("{name}:{}", text(path)?))).collect()
         }

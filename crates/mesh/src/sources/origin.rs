@@ -1,4 +1,4 @@
-//! Positions in a file of the pods whose settings a call reads.
+//! File positions of the pods whose settings a call reads.
 
 use crate::{data::Tree, data::document::field};
 use std::{fmt, ops::Range, sync::Arc};
@@ -8,7 +8,7 @@ pub struct ObjectPlace {
     pub file: Arc<str>,
     /// The whole file.
     pub text: Arc<str>,
-    /// The object's lines, from 1, up to the next object; a single one where they are not known, as in a line of JSON objects.
+    /// The object's lines, from 1, up to the next object; empty if unknown, as for JSON objects on one line.
     pub lines: Range<usize>,
 }
 
@@ -25,14 +25,14 @@ impl fmt::Display for ObjectPlace {
     }
 }
 
-/// The name of a pod in problems, with its position in a file.
+/// The name of a pod in problems, with its file position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodOrigin {
     /// Kind, namespace and name: `Deployment shop/web`.
     pub title: String,
-    /// `None` for objects of an API server.
+    /// `None` for objects from an API server.
     pub place: Option<ObjectPlace>,
-    /// The pod, or the template of pods.
+    /// The pod, or the pod template.
     pub(crate) template: Option<Tree>,
 }
 
@@ -48,7 +48,7 @@ impl PodOrigin {
         format!("{}{}: {name}", self.start(name), self.title)
     }
 
-    /// The file and the line of the annotation, label or field in a problem's name; the object's first line where the name has none.
+    /// File and line of the annotation, label or field in a problem's name, else the object's first line.
     pub fn start(&self, name: &str) -> String {
         let Some(ObjectPlace { file, lines, .. }) = &self.place else { return String::new() };
         format!("{file}:{}: ", self.line(name).unwrap_or(lines.start))
@@ -59,7 +59,7 @@ impl PodOrigin {
         let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
         let of = |field| pod.at(&["metadata", field]).into_iter().flat_map(Tree::fields);
         let named = ["annotations", "labels"].into_iter().flat_map(of).filter(|(key, _)| {
-            // Without a slash a name may be any word.
+            // A name without a slash may be any word.
             key.contains('/') && name.split(|c| !is_part(c)).any(|word| word == key)
         });
         let longest = named.max_by_key(|(key, _)| key.len()).map(|(_, tree)| tree.as_ref());

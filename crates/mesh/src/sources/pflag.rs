@@ -1,5 +1,5 @@
-//! Flags in the syntax of Go's pflag, for the command line and the arguments of containers: `-p 15001`, `-p15001`, `-p=15001`,
-//! `--envoy-port=15001`; switches bare or with `=true`; any word is the value of a flag before it that takes one.
+//! Flags in Go's pflag syntax, for the command line and container arguments: `-p 15001`, `-p15001`, `-p=15001`,
+//! `--envoy-port=15001`; switches bare or with `=true`; a flag that takes a value takes any next word.
 
 use super::raw::text;
 use crate::mesh::Mesh;
@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 #[derive(Debug)]
 pub enum PflagWord {
     End,
-    /// Flags with values, and one more flag if the next word is its value.
+    /// Flags with values, and a flag whose value is the next word.
     Flags(Vec<(&'static SettingRow, String)>, Option<&'static SettingRow>),
     Unknown {
         name: String,
@@ -48,7 +48,7 @@ pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mes
     let flag = Setting::Mesh.row().option();
     let mut words = words.into_iter().map(|word| text(word.as_ref())).take_while(|word| word != "--");
     let mut mesh = None;
-    // A misspelt name is refused when it is read; until then it counts as the nearest one.
+    // A misspelt name is refused later; until then it counts as the nearest one.
     let intended = |value: String| Mesh::nearest(value.trim()).and_then(|name| name.parse().ok());
     while let Some(word) = words.next() {
         let value = match word.strip_prefix(&flag) {
@@ -63,7 +63,7 @@ pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mes
 
 pub const UNKNOWN: &str = "unknown flag";
 
-/// Problem with a flag unknown to the call. Flags of other meshes are recognized if the call has `--mesh`.
+/// Problem with an unknown flag. Other meshes' flags are recognized if the call accepts `--mesh`.
 pub fn unknown(name: &str, flags: &Flags) -> String {
     let takes_mesh = flags.rows().any(|row| row.setting == Setting::Mesh);
     let mesh = flags.rows().find_map(|row| row.setting.mesh()).filter(|_| takes_mesh);
@@ -78,12 +78,12 @@ pub fn unknown(name: &str, flags: &Flags) -> String {
     }
 }
 
-/// Problem with a word that belongs to no flag. Most are values of switches.
+/// Problem with a word that belongs to no flag. Most are switch values.
 pub fn stray(flags: &Flags) -> String {
     let switches = || flags.rows().filter(|row| row.kind == SettingKind::Switch);
     let known = switches().find(|row| row.long == "dry-run").or_else(|| switches().next());
     match known {
-        Some(row) => format!("is not expected; write values of switches as {}=false", row.option()),
+        Some(row) => format!("is not expected; write switch values as {}=false", row.option()),
         None => "is not expected".to_owned(),
     }
 }
@@ -155,8 +155,8 @@ mod tests {
         let with_dry_run = Flags::of(settings::of(Mesh::Istio));
         for (flags, expected) in [
             (no_switch, "is not expected"),
-            (one, "is not expected; write values of switches as --ipv6=false"),
-            (with_dry_run, "is not expected; write values of switches as --dry-run=false"),
+            (one, "is not expected; write switch values as --ipv6=false"),
+            (with_dry_run, "is not expected; write switch values as --dry-run=false"),
         ] {
             assert_eq!(stray(&flags), expected);
         }

@@ -14,7 +14,7 @@ pub enum Source {
     Flag(&'static str),
     Variable(&'static str),
     Annotation(String),
-    /// Default for an annotation that the pod does not have.
+    /// Default for an annotation that the pod lacks.
     Preset(String),
     Container {
         name: String,
@@ -39,7 +39,7 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// True for a flag of a call or of a container; the injector's defaults have the form of flags, too.
+    /// True for a flag of a call or of a container; the injector's defaults count as flags.
     pub(crate) fn is_flag(&self) -> bool {
         match self {
             Self::Container { word, .. } => word.starts_with("--"),
@@ -65,7 +65,7 @@ pub struct Given {
 pub struct Raw {
     given: BTreeMap<Setting, Given>,
     links: Vec<(&'static str, String)>,
-    /// Prefix for problems where there may be other pods.
+    /// Prefix for problems if there may be several pods.
     pod: Option<PodOrigin>,
 }
 
@@ -103,8 +103,8 @@ impl Raw {
         }
     }
 
-    /// Takes the flags, and for every other setting that the command `takes` the first of its variables that `variable` finds. An
-    /// empty variable counts as not set, as upstream, unless the setting has only variables. So does the address of a Service.
+    /// Takes the flags and, for every other setting that the command `takes`, the first of its variables that `variable` finds.
+    /// As in upstream, an empty variable counts as unset, unless the setting has no flag. So does a Service's address.
     pub fn new(
         flags: impl IntoIterator<Item = (Setting, String)>,
         takes: impl Fn(&SettingRow) -> bool,
@@ -146,12 +146,12 @@ impl Raw {
         self.get(setting).filter(|given| !given.value.trim().is_empty())
     }
 
-    /// The mesh, or the default. An unknown name is refused when it is read.
+    /// The given mesh, or the default. An unknown name is refused later.
     pub fn mesh(&self) -> Mesh {
         self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
-    /// True if flags, or a mesh other than the default, describe rules. Variables don't: a proxy's container has its pod's.
+    /// True if flags describe rules or name another mesh. Variables don't count, as a proxy's container has the pod's.
     pub fn describes_rules(&self) -> bool {
         let names_rules = |setting: Setting| {
             setting.describes_rules() || (setting == Setting::Mesh && self.mesh() != Mesh::default())
@@ -169,19 +169,19 @@ impl Raw {
         self.given.iter().map(|(&setting, given)| (setting, given))
     }
 
-    /// Ignored variables with our names, set by Kubernetes for the address of a Service.
+    /// Ignored variables with our names, which Kubernetes sets to a Service's address.
     pub fn service_links(&self) -> &[(&'static str, String)] {
         &self.links
     }
 
-    /// Value of a switch that is needed before validation. A value that is not boolean is refused later.
+    /// Value of a switch before validation. A non-boolean value is refused later.
     pub fn is_on(&self, setting: Setting) -> bool {
         debug_assert_eq!(setting.row().kind, SettingKind::Switch);
         self.get(setting).and_then(|given| boolean(trim(&given.value))).unwrap_or(false)
     }
 }
 
-/// True for a variable that Kubernetes sets for a Service of the namespace: `NAME_PORT`, with a URL.
+/// True for a variable that Kubernetes sets for a Service in the namespace: `NAME_PORT`, with a URL.
 fn is_service_link(name: &str, value: &str) -> bool {
     let protocols = ["tcp://", "udp://", "sctp://"];
     name.ends_with("_PORT") && protocols.iter().any(|protocol| value.starts_with(protocol))
@@ -273,7 +273,7 @@ mod tests {
         let linked = read(&[("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80"), ("PROXY_UID", "udp://x")], &[]);
         assert_eq!(linked.get(Setting::InboundCapturePort), None);
         assert_eq!(linked.service_links(), [("INBOUND_CAPTURE_PORT", "tcp://10.0.0.1:80".to_owned())]);
-        assert!(value(&linked, Setting::ProxyUid).is_some(), "its name did not finish in _PORT");
+        assert!(value(&linked, Setting::ProxyUid).is_some(), "its name does not end in _PORT");
         let plain = read(
             &[("INBOUND_CAPTURE_PORT", "15002"), ("PROXY_UID", ""), ("ISTIO_OUTBOUND_OWNER_GROUPS", "")],
             &[],
@@ -282,7 +282,7 @@ mod tests {
         let expected = Some("15002 by INBOUND_CAPTURE_PORT");
         assert_eq!(value(&plain, Setting::InboundCapturePort).as_deref(), expected);
         assert_eq!(value(&plain, Setting::ProxyUid), None);
-        assert!(value(&plain, Setting::OwnerGroups).is_some(), "the only form of the setting");
+        assert!(value(&plain, Setting::OwnerGroups).is_some(), "the setting has no flag");
         let twice = read(&[("PROXY_UID", "1")], &[(Setting::ProxyUid, "2"), (Setting::ProxyUid, "3")]);
         assert_eq!(value(&twice, Setting::ProxyUid).as_deref(), Some("3 by --proxy-uid"));
     }

@@ -1,4 +1,4 @@
-//! Parses values of settings, and collects problems and warnings.
+//! Parses the values of settings; collects problems and warnings.
 
 use super::raw::{self, Given, Raw, Source, trim};
 use super::{Host, dialect::Dialect, duration};
@@ -16,7 +16,7 @@ pub struct SettingReader<'a> {
 }
 
 impl<'a> SettingReader<'a> {
-    /// Starts with the problems found `before`, and those of a value of any type.
+    /// Starts with the problems found `before`, and problems common to all types.
     pub fn new(raw: &'a Raw, before: Vec<InputProblem>) -> Self {
         let is_refused = |(setting, given): &(Setting, &Given)| match *setting {
             Setting::PluginEntry => is_no_text(&given.value.replace(['\r', '\n'], " ")),
@@ -75,7 +75,7 @@ impl<'a> SettingReader<'a> {
             Ok(_) => self.warn("DNS is not captured: no DNS server is known"),
             Err(error) => {
                 let text = format!(
-                    "can't be read: {error}; declare the servers with --dns-servers, or capture queries to any with {every}"
+                    "can't be read: {error}; declare servers with --dns-servers, or capture queries to any server with {every}"
                 );
                 match path {
                     Some(Given { value, source }) => self.problem(source, value, text),
@@ -86,7 +86,7 @@ impl<'a> SettingReader<'a> {
         DnsCapture::Off
     }
 
-    /// The pod's addresses, declared or else the host's. `otherwise` is a remedy if those can't be listed.
+    /// The pod's declared addresses, or else the host's; `otherwise` is a remedy if listing fails.
     pub(crate) fn addresses(&mut self, host: &dyn Host, otherwise: &str) -> Option<Vec<IpAddr>> {
         if self.raw.get(Setting::PodIps).is_some() {
             return Some(self.list(Setting::PodIps, Self::address_item));
@@ -106,7 +106,7 @@ impl<'a> SettingReader<'a> {
 
     pub fn problem(&mut self, source: &Source, item: &str, text: impl Into<String>) {
         let problem = InputProblem::with_item(&self.raw.named(source), item, self.rendered(text));
-        // One problem an item is enough, and one about the whole value covers its items.
+        // One problem per item is enough, and one about the whole value covers its items.
         let covers = |p: &InputProblem| {
             p.name == problem.name && (p.item == problem.item || p.item.as_deref().is_some_and(is_no_text))
         };
@@ -175,7 +175,7 @@ impl<'a> SettingReader<'a> {
         }
     }
 
-    /// Value out of few, in any letter case. An empty string counts as not given.
+    /// One of few values, in any letter case. An empty string counts as not given.
     pub fn choice(&mut self, setting: Setting, noun: &str) -> Option<&'static str> {
         let values = setting.row().values;
         let complaint = format!("is not {noun}; expected {}", alternatives(values));
@@ -219,7 +219,7 @@ impl<'a> SettingReader<'a> {
         self.read_items(setting, &items, &source, read)
     }
 
-    /// Reads items until too many are wrong, and none of a list that is too long. Keeps the first warnings.
+    /// Reads items until too many are wrong, and none of an overlong list. Keeps only the first warnings.
     fn read_items<T>(
         &mut self,
         setting: Setting,
@@ -281,7 +281,7 @@ impl<'a> SettingReader<'a> {
         self.taken(source, item, found)
     }
 
-    /// As [`Self::port_item`], but drops 0: some upstreams accept it, and no connection uses it.
+    /// Like [`Self::port_item`], but drops 0, which some upstreams accept and no connection uses.
     pub fn port_item_or_zero(&mut self, source: &Source, item: &str) -> Option<PortRange> {
         if item == "0" {
             self.warnings.push(format!("{source}: port 0 is ignored; no connection uses it"));
@@ -315,7 +315,7 @@ impl<'a> SettingReader<'a> {
     }
 }
 
-/// Users and groups: numbers, or names that are looked up once, here, so that no rule ever holds a name.
+/// Users and groups, by number or by name; names are looked up once, here, so no rule holds a name.
 pub(crate) struct Names<'a> {
     pub(crate) host: &'a dyn Host,
     /// On a node, the user database is not the pod's.
@@ -351,7 +351,7 @@ impl Names<'_> {
     }
 }
 
-/// Limit of a list's items. Ports and networks become few sets; an owner, a server or a machine's interface has separate rules.
+/// Most items in a list. Ports and networks become few sets; each owner, server or machine interface has separate rules.
 fn max_items(setting: Setting) -> usize {
     let row = setting.row();
     let has_own_rules = |feature: &Feature| {
@@ -414,7 +414,7 @@ mod tests {
         reader.wildcard(Setting::InboundPorts, SettingReader::port_item);
         reader.list(Setting::OutboundPorts, SettingReader::port_item);
         let found = problems(reader);
-        // The 33rd of each list reports that the others were not checked.
+        // Each list's 33rd item reports that later ones were not checked.
         let last = r#"--istio-inbound-ports: "x32" and later items were not checked"#;
         assert_eq!((found.len(), &*found[Problems::MAX_ITEMS]), (2 * (Problems::MAX_ITEMS + 1), last));
 

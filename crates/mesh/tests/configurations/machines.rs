@@ -1,4 +1,4 @@
-//! Configurations that depend on facts of the machine, on machines with few or none.
+//! Configurations that depend on machine facts, on machines with few facts or none.
 
 use super::{Machine, check, raw};
 use mesh::kuma::{Kuma, unknown_user};
@@ -41,7 +41,7 @@ const MACHINES: &[(&str, SparseMachine)] = &[
         },
     ),
     (
-        "addresses that nobody can call",
+        "unreachable addresses",
         SparseMachine {
             addresses: Some(&["127.0.0.1", "169.254.0.9", "fe80::1", "224.0.0.1", "ff02::1"]),
             ..MACHINE
@@ -66,7 +66,7 @@ const MACHINES: &[(&str, SparseMachine)] = &[
         },
     ),
     (
-        "no user, and rules that may not be read",
+        "no user, and unreadable rules",
         SparseMachine { addresses: Some(&["10.1.2.3"]), known: &[], may_read_rules: false, ..MACHINE },
     ),
 ];

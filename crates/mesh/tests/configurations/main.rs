@@ -1,4 +1,4 @@
-//! Outcomes of settings: configurations of each mesh in `configurations/MESH.txt`, and refusals. `UPDATE_GOLDENS=1` writes the
+//! Outcomes of settings: each mesh's configurations in `configurations/MESH.txt`, and refusals. `UPDATE_GOLDENS=1` writes the
 //! files.
 
 mod machines;
@@ -65,7 +65,7 @@ fn resolved(call: &str) -> Result<(Raw, Resolved), Problems> {
     resolve(&raw, &Machine, Vec::new()).map(|resolved| (raw, resolved))
 }
 
-/// Cautions that apply; those with the code [`Code::NoEffect`] only if the setting is given.
+/// Cautions that apply; [`Code::NoEffect`] only if the setting is given.
 fn cautions(
     raw: &Raw,
     capture: &Capture,
@@ -140,7 +140,7 @@ fn described(call: &str) -> String {
     text
 }
 
-/// Each packet meets a rule of the limit's reason, once with its conditions fulfilled and once without.
+/// Each packet meets a rule with the limit's reason, once fulfilling its conditions and once not.
 fn limits(mesh: Mesh) -> String {
     let (own, outside, loopback) = ("10.1.0.9:4000", "192.0.2.1:80", "127.0.0.53:53");
     let leaving = |interface: &str| Direction::Outbound {
@@ -226,7 +226,7 @@ fn the_help_names_the_defaults() {
             None => not_words.push(default),
         }
     }
-    assert_eq!(not_words, ["the numbers of --proxy-uid", "none", "all"]);
+    assert_eq!(not_words, ["the numbers of --proxy-uid", "none", "none", "none", "all"]);
     for (setting, text) in [
         (Setting::RedirectDns, format!("port {}", istio::defaults::AGENT_PORT)),
         (Setting::TraceLogging, format!("group {}", istio::defaults::LOG_GROUP)),

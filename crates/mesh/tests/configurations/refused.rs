@@ -1,4 +1,4 @@
-//! Settings that are refused, and settings that are accepted with a warning.
+//! Settings that are refused, or accepted with a warning.
 
 use super::{Machine, cautions, check, resolved};
 use mesh::kuma::Kuma;

@@ -1,4 +1,4 @@
-//! Calls of scenarios produce the rules and the table beside them (`rules/scenarios`).
+//! Scenario calls produce the rules and the table beside them (`rules/scenarios`).
 
 use mesh::preview::{self, Preview};
 use mesh::settings::{self, Setting};

@@ -9,7 +9,7 @@ fn refusals_have_the_style_of_all_programs() {
         all.starts_with("error: 3 problems in the input\n") && all.contains("--node: is required"),
         "{all}"
     );
-    assert!(PROGRAM.refused("repair --node=").contains("--node: "), "no node is known");
+    assert!(PROGRAM.refused("repair --node=").contains("--node: "), "an empty node name");
     let both = PROGRAM.refused("pod --name web");
     assert!(both.starts_with("error: 2 problems in the input\n  --kubeconfig: is required"), "{both}");
 }

@@ -1,4 +1,4 @@
-//! An API server that is slow, refuses, sends invalid answers, forgets and breaks off, and credentials that change.
+//! An API server that is slow, refuses, sends invalid answers, forgets and disconnects, and credentials that change.
 
 use super::scene::{NODE, Scene, broken};
 use crate::PROGRAM;
@@ -17,14 +17,14 @@ fn is_deleted(cluster: &Cluster, name: &str) {
     until("the broken pod is deleted", || cluster.find("pods", "shop", name).is_none());
 }
 
-/// Lets a fault meet the next request of a verb, and verifies that the program recovers.
+/// Injects a fault into the next request of a verb, and verifies that the program recovers.
 fn survives(verb: &'static str, fault: Fault, text: &str) {
     let scene = Scene::new();
     scene.cluster.fault(verb, "pods", fault);
     let program = start(&scene);
     is_deleted(&scene.cluster, "web");
     until("the fault is logged", || program.log().contains(text));
-    assert!(scene.cluster.state().faults.is_empty(), "the fault has been met");
+    assert!(scene.cluster.state().faults.is_empty(), "the fault has occurred");
     assert_eq!(program.stop(), Some(0));
 }
 
@@ -32,7 +32,7 @@ fn survives(verb: &'static str, fault: Fault, text: &str) {
 fn faults_are_survived_and_logged() {
     let second = Duration::from_secs(1);
     let all = vec![
-        ("list", Fault::Slow(second), "the pods of the node are known"),
+        ("list", Fault::Slow(second), "the node's pods are known"),
         ("list", Fault::Hang, "does not list pods within 2s"),
         ("list", Fault::Refuse(500), "\"kind\":\"refused\""),
         ("list", Fault::Refuse(403), "\"kind\":\"forbidden\""),
@@ -92,7 +92,7 @@ fn a_pod_deleted_without_a_watch_is_forgotten() {
     scene.cluster.state().faults.clear();
     is_deleted(&scene.cluster, "next");
     until("the first one is forgotten", || program.line("it is deleted").is_some());
-    // Its next call would precede the second one for another pod.
+    // A further call for it would precede another pod's second call.
     let calls = scene.cluster.count("delete", "pods");
     scene.cluster.fault("delete", "pods", Fault::Refuse(500));
     is_deleted(&scene.cluster, "last");
@@ -123,7 +123,7 @@ fn an_exchanged_token_is_read_again_and_never_logged() {
 }
 
 #[test]
-#[ignore = "it gives up after five failures, which take a quarter of a minute"]
+#[ignore = "five failures take a quarter of a minute"]
 fn without_a_watch_an_api_server_that_refuses_is_given_up() {
     let scene = Scene::new();
     scene.cluster.storm("list", "pods", Fault::Refuse(500));

@@ -41,7 +41,7 @@ fn a_pod_is_printed_whole_and_faults_are_survived() {
     ] {
         scene.cluster.fault("get", "pods", fault);
         knows(&scene);
-        assert!(scene.cluster.state().faults.is_empty(), "{fault:?} has been met");
+        assert!(scene.cluster.state().faults.is_empty(), "{fault:?} has occurred");
     }
 }
 
@@ -65,7 +65,7 @@ fn final_answers_are_not_retried() {
     let stderr = refused(&scene, "web", 20_000, 1);
     assert!(stderr.contains("grant get on pods"), "{stderr}");
     refused(&scene, "../../secrets/x", 20_000, 2);
-    assert_eq!(scene.cluster.count("get", "pods"), 2, "neither is asked again, and no such name at all");
+    assert_eq!(scene.cluster.count("get", "pods"), 2, "neither is retried, and no invalid name is requested");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn alerts_and_dashboard_read_exported_metrics() {
     let program = scene.start(&["--watch", "--action", "delete", "--metrics", &address]);
     scene.cluster.put(&broken("web", 1));
     until("the broken pod is deleted", || scene.cluster.find("pods", "shop", "web").is_none());
-    until("its deletion is seen", || program.log().contains("it is deleted"));
+    until("the deletion is logged", || program.log().contains("it is deleted"));
     let metrics = get(&address, "/metrics").1;
     check(Exporter::Node, &metrics);
     assert!(metrics.contains("sidecar_node_recovered_total 0"), "{metrics}");

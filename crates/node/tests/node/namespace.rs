@@ -1,4 +1,4 @@
-//! Repair in a real network namespace, held by a process of the test instead of the pod's.
+//! Repair in a real network namespace, held by a test process instead of the pod's.
 
 use super::overview::proc;
 use super::scene::{Scene, broken, healthy, uid};
@@ -42,7 +42,7 @@ fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
     let program = scene.start(&["--watch", "--proc", word(&proc), "--metrics", "127.0.0.1:15514"]);
     until("pods are listed", || scene.cluster.count("watch", "pods") > 0);
     scene.cluster.put(&with_address(broken("web", 1), "10.213.1.7"));
-    until("an event tells of the repair", || !scene.cluster.all("events").is_empty());
+    until("an event reports the repair", || !scene.cluster.all("events").is_empty());
     assert!(captures(&sandbox), "the rules are there:\n{}", rules(&sandbox));
     let set = rules(&sandbox);
     assert!(set.contains("table inet sidecar_init") && set.contains("9999"), "{set}");
@@ -54,10 +54,10 @@ fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
     );
     assert_eq!(event["regarding"]["uid"], uid("web"));
 
-    // An unchanged failure causes no action; the next failure causes a look, which finds all rules in place.
+    // An unchanged failure causes no action; the next failure causes a check, which finds all rules in place.
     scene.cluster.put(&with_address(broken("web", 1), "10.213.1.7"));
     scene.cluster.put(&with_address(broken("web", 2), "10.213.1.7"));
-    until("it has looked again", || program.log().contains("already in its namespace"));
+    until("it has checked again", || program.log().contains("already in its namespace"));
     assert_eq!(rules(&sandbox), set);
     assert_eq!(program.log().matches("\"action\":\"repair\"").count(), 2, "{}", program.log());
 
@@ -74,7 +74,7 @@ fn a_pod_is_repaired_once_a_failure_and_its_traffic_captured() {
     assert_eq!(program.stop(), Some(0));
 }
 
-/// A pod of another mesh than Istio's, by its own annotations.
+/// A pod of a mesh other than Istio, by its annotations.
 #[test]
 fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
     let scene = Scene::new();
@@ -93,7 +93,7 @@ fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
     assert_eq!(code, Some(0), "{log}");
     let set = rules(&sandbox);
     assert!(set.contains("table inet sidecar_init_linkerd") && set.contains("9999"), "{set}{log}");
-    // No rules are set beside another mesh's.
+    // No rules are added to another mesh's.
     pod["metadata"]["annotations"] = json!({ "kuma.io/sidecar-injected": "true" });
     pod["spec"]["containers"][0]["name"] = "kuma-sidecar".into();
     pod["status"]["initContainerStatuses"][0]["restartCount"] = 2.into();
@@ -137,7 +137,7 @@ fn a_process_or_address_of_another_pod_is_not_used() {
     for (pod_of_process, address, reported) in [
         // A process of the pod's group, in a namespace with a foreign address.
         ("web", "10.213.4.7", "10.213.4.9"),
-        // An address that belongs to another pod now.
+        // An address that now belongs to another pod.
         ("b", "10.213.8.7", "10.213.8.7"),
     ] {
         let scene = Scene::new();

@@ -38,7 +38,7 @@ pub(crate) fn proc(sandbox: &PodNamespace, folder: &Path, uid: &str) -> PathBuf 
     proc
 }
 
-/// Edits rules as a user would by hand.
+/// Edits rules by hand, like a user.
 pub(crate) fn tamper(sandbox: &PodNamespace) {
     sandbox.command(&["nft", "add", "rule", "inet", "sidecar_init", "nat_ISTIO_OUTPUT", "counter"]);
 }
@@ -76,7 +76,7 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     until("it is counted as not captured", || is("not-captured", ""));
 
     scene.cluster.put(&with_address(broken("web", 1), "10.213.7.7"));
-    // No proxy listens where the rules redirect to.
+    // No proxy listens on the redirection target.
     until("it is counted as repaired", || is("failing", "istio"));
     assert_eq!(drifts(), Vec::<Value>::new());
 
@@ -92,7 +92,7 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     let note = event["note"].as_str().unwrap_or_default();
     assert!(note.contains("sidecar-node-repair") && note.contains("changed since"), "{event}");
     let before = looks();
-    until("it has looked twice more", || looks() >= before + 2);
+    until("it has read twice more", || looks() >= before + 2);
     assert_eq!((drifts().len(), scene.cluster.count("patch", "events")), (1, 0), "{}", program.log());
 
     // A repaired pod that is edited again has a second drift.
@@ -100,13 +100,13 @@ fn a_pod_that_drifts_is_counted_and_gets_an_event_once() {
     until("it is counted as repaired again", || is("failing", "istio"));
     tamper(&sandbox);
     until("another event reports the drift", || drifts().len() + scene.cluster.count("patch", "events") >= 2);
-    // Another pod of the name gets its own event, though the note has the same time.
+    // Another pod of this name gets its own event, though the note has the same time.
     scene.cluster.remove("pods", "shop", "web");
     let mut other = healthy("web");
     other["metadata"]["uid"] = json!(uid("b"));
     scene.cluster.put(&other);
     let of_other = |event: &Value| event["regarding"]["uid"] == json!(uid("b"));
-    until("an event of the other pod", || drifts().iter().any(of_other));
+    until("the other pod's event", || drifts().iter().any(of_other));
     let requested = scene.cluster.requested();
     assert!(requested.is_subset(&allowed("repair")), "{requested:?}");
     assert_eq!(program.stop(), Some(0));
@@ -129,6 +129,6 @@ fn namespaces_are_read_where_pods_are_repaired() {
     until("a failure is counted", || {
         get(address, "/metrics").1.contains("sidecar_node_looks_total{outcome=\"failed\"}")
     });
-    program.until_line("the namespaces of the node can't be listed");
+    program.until_line("the node's namespaces can't be listed");
     assert_eq!(program.stop(), Some(0));
 }

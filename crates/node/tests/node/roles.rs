@@ -1,4 +1,4 @@
-//! The chart's roles, one for each action, and that of `docker/cni/lookup` grant exactly the program's requests.
+//! The chart's roles, one for each action, and `docker/cni/lookup`'s role grant exactly the program's requests.
 
 use super::scene::{Scene, broken, pod};
 use crate::PROGRAM;
@@ -22,7 +22,7 @@ fn granted(action: &str) -> BTreeSet<Rule> {
     scene.cluster.put(&pod("fresh"));
     scene.cluster.put(&broken_one.clone());
     if action != "repair" {
-        // Two failures, so that the event is repeated.
+        // Two failures, so the event is repeated.
         let verb = if action == "label" { "patch" } else { "delete" };
         scene.cluster.faults(2, verb, "pods", Fault::Refuse(500));
     }

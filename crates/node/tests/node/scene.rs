@@ -1,4 +1,4 @@
-//! The setting of a test: the API server, a folder, the program, and pods.
+//! A test's setting: the API server, a folder, the program, and pods.
 
 use crate::PROGRAM;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ pub(crate) fn pod(name: &str) -> Value {
     })
 }
 
-/// The same after this number of failed validations.
+/// The pod after this number of failed validations.
 pub(crate) fn broken(name: &str, failures: u32) -> Value {
     let mut pod = pod(name);
     let ended = json!({ "terminated": { "exitCode": 126, "reason": "Error", "containerID": format!("c://{failures}") } });

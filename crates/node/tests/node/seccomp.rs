@@ -24,7 +24,7 @@ fn the_profile_allows_the_agents_system_calls() {
             .1
             .contains(&format!("sidecar_node_pods{{state=\"{state}\",mesh=\"istio\"}} 1"))
     };
-    // No proxy listens where the rules redirect to.
+    // No proxy listens on the redirection target.
     until("it is counted as repaired", || is("failing"));
     tamper(&sandbox);
     until("it is counted as drifted", || is("drifted"));

@@ -110,14 +110,14 @@ fn a_patch_has_the_uid_of_its_pod() {
     {
         let mut state = scene.cluster.state();
         state.place(&broken("web", 1));
-        // Before the watch reports it, another pod has its name.
+        // Before the watch reports the deletion, another pod has its name.
         let pod = state.find_mut("pods", "shop", "web").expect("the pod");
         pod["metadata"]["uid"] = "another".into();
     }
     scene.cluster.bookmark();
     until("the refusal is logged", || program.log().contains("cannot repair it"));
     assert_eq!(label(&scene, "web"), Value::Null);
-    assert_eq!(scene.cluster.count("create", "events"), 0, "no event tells of it, as there is nothing wrong");
+    assert_eq!(scene.cluster.count("create", "events"), 0, "no event is published: nothing failed");
     assert_eq!(program.stop(), Some(0));
 }
 
@@ -147,5 +147,5 @@ fn no_more_pods_than_the_rate_are_deleted() {
         program.lines("its validation failed: its traffic is not captured").iter().any(is_late)
     });
     assert_eq!(scene.cluster.count("delete", "pods"), 3);
-    assert_eq!(program.stop(), Some(0), "it ends at once, though more is due");
+    assert_eq!(program.stop(), Some(0), "it ends immediately, despite due work");
 }

@@ -130,7 +130,7 @@ fn two_configurations_are_compared() {
     assert_eq!(headings(), ["No verdict changes"]);
     browser.press_button("#flags-tab");
     browser.type_into("flags", " -d 5432");
-    assert_eq!(headings(), ["The verdict changes for 1 kind of packets"]);
+    assert_eq!(headings(), ["1 verdict change"]);
     let row = browser.texts("#compared tbody tr > *");
     assert!(
         row[0].contains("5432") && row[1].starts_with("captured") && row[2].starts_with("not captured"),

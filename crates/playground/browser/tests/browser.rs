@@ -165,7 +165,7 @@ impl Process {
         let name = format!("playground-{}-{number}", std::process::id());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&folder).expect("a folder");
-        // The kernel ends all processes of a process namespace with the first one.
+        // When a PID namespace's first process ends, the kernel kills all others.
         let child = Command::new("setpriv")
             .args(["--pdeathsig=KILL", "--", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc"])
             .args(["--", "chromedriver", "--port=0"])

@@ -26,7 +26,7 @@ fn a_narrow_window_is_not_scrolled_sideways() {
         browser.fill(input);
         let widths = "const page = document.documentElement; return [page.scrollWidth <= page.clientWidth, innerWidth]";
         assert_eq!(browser.script(widths, &[]), json!([true, 320]), "{}", input.flags);
-        // No element is cut off and out of reach of scrolling.
+        // No element reaches outside the window.
         let wide = "return Array.from(document.querySelectorAll('textarea, input, select, button, pre, .picture, .verdict, li, p, dd, h2, h3'))
             .filter((node) => node.checkVisibility() && !node.classList.contains('unseen') && !node.closest('table, #examples'))
             .filter((node) => node.getBoundingClientRect().right > 320.5 || node.getBoundingClientRect().left < -0.5)
@@ -56,14 +56,14 @@ fn pages_are_small() {
     assert!(program.starts_with("program-") && *more <= 1_100_000, "{hosted:?}");
 }
 
-/// Records all layout shifts, also those right after an input, which the web metric omits.
+/// Records all layout shifts, including shifts right after input, which the web metric omits.
 const WATCH_SHIFTS: &str = "
   window.shifted = [];
   const note = (list) => list.getEntries().forEach((entry) => window.shifted.push(
     [entry.value, entry.sources.map(({ node }) => node?.className || node?.id || node?.nodeName).join()]));
   new PerformanceObserver(note).observe({ type: 'layout-shift' });";
 
-/// Holds the timers of a typing pause: a slow machine takes longer than that between two keys.
+/// Holds the timers for typing pauses: a slow machine may take longer between two keys.
 const HOLD_PAUSES: &str = "
   window.held = new Map();
   const set = window.setTimeout, clear = window.clearTimeout;

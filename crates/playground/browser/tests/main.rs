@@ -1,6 +1,6 @@
 //! The playground in a real browser: Chromium, driven by WebDriver. `scripts/playground` builds the page. Browsers run in the
-//! test's network namespace, where only loopback is reachable, and in separate process namespaces, so that all of a browser ends
-//! with its test, however that ends.
+//! test's network namespace, where only loopback is reachable, and in separate PID namespaces, so a browser's processes end
+//! with its test, even a killed one.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +12,7 @@ mod accessibility;
 mod answers;
 mod browser;
 #[path = "../../../../crates/testkit/src/scenarios.rs"]
-#[expect(dead_code, reason = "a part of it is enough here")]
+#[expect(dead_code, reason = "only part of the module is used")]
 mod catalogue;
 mod hosting;
 mod keyboard;

@@ -90,9 +90,9 @@ const ANSWERED: &str = "
   look();";
 
 impl Browser {
-    /// Opens the page from its file, with `fragment` behind the `#` of its address.
+    /// Opens the page from its file, with `fragment` after the `#` of its address.
     pub(crate) fn open_page(&self, fragment: &str) {
-        // The same page with another fragment would not be loaded again.
+        // A change of only the fragment would not reload the page.
         self.open("about:blank");
         self.visit(&format!("file://{}#{fragment}", file().display()));
     }

@@ -34,7 +34,7 @@ fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Resu
             let reported = text(output.stderr);
             let mut heads = [" in the input\n", "error: "].iter();
             let (_, problems) = heads.find_map(|head| reported.split_once(head)).expect("problems");
-            // Above its own lines, the page shows none of the manifest.
+            // The page shows no lines of the manifest.
             let lines = problems.lines().filter(|line| !line.split(' ').any(|word| word == "|"));
             Err(lines.map(|line| line.trim_start().to_owned()).collect())
         }
@@ -85,7 +85,7 @@ fn for_programs(above: Above<'_>) -> Option<String> {
     }
 }
 
-/// Separates double dashes, which would end a comment of XML.
+/// Separates double dashes, which would end an XML comment.
 fn as_comment(above: Above<'_>) -> String {
     let words = match above {
         Above::Basis(basis) => format!("from {basis}"),
@@ -142,7 +142,7 @@ fn check(
         assert_eq!(joined(&shown, for_programs, |part| part.nft.clone()), nft, "{about}");
         let lint = ask(&["lint"], &[]).expect("the same flags");
         assert_eq!(joined(&shown, for_people, |part| part.lint.clone()), lint, "{about}");
-        // The picture shows the packet's way if the packet is valid.
+        // The picture shows the packet's path if the packet is valid.
         let drawn = ask(&["explain", "--output", "svg"], &packet.split(' ').collect::<Vec<_>>());
         let drawn = drawn.or_else(|_| ask(&["explain", "--output", "svg"], &[])).expect("the same flags");
         let heading = |above: Above<'_>| Some(as_comment(above));
@@ -158,7 +158,7 @@ fn scenarios_match_the_binary() {
         assert!(!case.about().is_empty() && case.warnings().iter().all(|warning| !warning.is_empty()));
         let mesh = case.mesh().map(|name| format!("--mesh={name}"));
         let mut flags: Vec<String> = mesh.into_iter().chain(case.flags()).collect();
-        // Without a flag that captures, the binary answers by the existing rules.
+        // Without a flag that captures, the binary answers about the existing rules.
         if flags.first().is_some_and(|flag| flag == "--pod-ips") {
             flags.push("--envoy-port=15001".to_owned());
         }

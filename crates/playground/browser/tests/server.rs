@@ -14,7 +14,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves files below `folder` on loopback for the duration of the test. The file without a name is the folder's page.
+    /// Serves files below `folder` on loopback for the duration of the test. A file without a name is the folder's page.
     pub(crate) fn start(folder: &str, files: &[(&str, Vec<u8>)]) -> Self {
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
         assert!(up.success(), "loopback is needed");

@@ -41,7 +41,7 @@ fn a_manifest_is_pasted() {
     let shown = browser.shown();
     assert_eq!((&*shown.parts[0].title, shown.problems), ("Pod web", Vec::new()));
     assert!(shown.parts[0].verdict.starts_with("not captured: "), "{:?}", shown.parts);
-    // Flags that the reader has typed override it, as a note at the verdict shows.
+    // Flags typed by the reader override the manifest, as a note shows.
     browser.press_button("#flags-tab");
     browser.type_into("flags", "-i '*'");
     assert!(browser.shown().parts[0].verdict.starts_with("captured: "));
@@ -134,7 +134,7 @@ fn the_page_sends_no_request() {
     };
     let sent: Vec<String> = log.iter().filter_map(url).collect();
     assert_eq!(sent, std::slice::from_ref(&server.url));
-    // Neither a script of the page nor a picture in it sends a request.
+    // Neither the page's scripts nor its pictures send requests.
     let tried = browser.script_that_calls_back(
         "const done = arguments[1];
         const image = new Promise((reported) => {

@@ -1,8 +1,8 @@
 //! Small proxy for a sandbox: accepts connections that the rules redirect to it, logs them, and forwards them to their
 //! original destination.
 //!
-//! [`ExpectedProxy`] contains the differences between the proxies of meshes, so this one can replace any of them. It parses
-//! no protocol.
+//! [`ExpectedProxy`] contains the differences between meshes' proxies, so this one can replace any of them. Parses no
+//! protocol.
 
 use super::{network::name_servers, serve};
 use rules::{Family, Port, PortRange, Protocol};
@@ -16,7 +16,7 @@ use sys::{dial, listener::user_of, namespace::OpenNamespace};
 pub(super) struct ExpectedProxy {
     pub(super) known: mesh::Proxy,
     pub(super) ipv6: bool,
-    /// Network namespace that it calls from if its user does not distinguish it from the application.
+    /// Network namespace that the proxy calls from if its user is also the application's.
     pub(super) world: Option<OpenNamespace>,
 }
 
@@ -47,7 +47,7 @@ struct SandboxProxy {
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Listens at all ports, and serves on threads from then on.
+/// Listens on all ports, and serves on new threads.
 pub(super) fn start(facts: ExpectedProxy, log: PipeWriter) -> io::Result<()> {
     let mut listeners = Vec::new();
     let mut agents = Vec::new();
@@ -129,7 +129,7 @@ impl SandboxProxy {
             return Err(io::Error::other("the proxy itself was called, so there is no original destination"));
         }
         let own = dial::CallSource { address: None, transparent: mark };
-        // With TPROXY, or if rules recognize it by a mark, it calls from the client's address, with that mark.
+        // With TPROXY, or if rules recognize a mark, the proxy calls from the client's address, with that mark.
         let (from, to) = match (kind, transparent.or(mark)) {
             (ConnectionKind::Outbound, _) => (own, to),
             (ConnectionKind::Names, _) => (own, self.facts.name_server(to)),
@@ -211,8 +211,8 @@ pub(crate) fn name(query: &[u8]) -> Option<String> {
     }
 }
 
-/// Relays the bytes of two connections in both directions, until both have ended. The end of one direction is forwarded while the
-/// other continues, and a reset as a reset. Fails if a side resets its connection or becomes unreachable. The other one is reset too, once both are closed.
+/// Relays bytes between two connections until both have ended. The end of one direction is forwarded while the other continues,
+/// and a reset as a reset. Fails if a side resets its connection or becomes unreachable; the other is then reset too.
 pub(crate) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     for stream in [one, other] {
         // Small answers are not delayed for more data.

@@ -1,5 +1,5 @@
-//! Calls of mutating webhooks, as the API server makes them on creation of an object: by the selectors and rules of each
-//! configuration, in the order of their names, over TLS verified by `caBundle`.
+//! Calls mutating webhooks when an object is created, like the API server: by each configuration's selectors and rules, in the
+//! order of names, over TLS verified with `caBundle`.
 
 use super::{
     kinds::Target,
@@ -80,7 +80,7 @@ pub fn selects(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// Calls the webhooks in order; those with a reinvocation policy once more if the object has changed since.
+/// Calls the webhooks in order, then reinvokes `IfNeeded` webhooks if the object has changed since.
 pub(crate) fn call(
     mut object: Value,
     webhooks: &[Called],

@@ -1,5 +1,5 @@
-//! Authentication of clients and the roles that grant their requests: service accounts by their tokens, and an administrator by
-//! the certificate of the kubeconfig.
+//! Authenticates service accounts by token and an administrator by the kubeconfig's certificate, and authorizes their requests by
+//! roles.
 
 use super::{
     kinds::{Access, Kind, Rule},
@@ -27,7 +27,7 @@ pub(crate) fn of_token(state: &State, token: &str) -> Option<User> {
 
 pub(crate) fn refusal(state: &State, user: &User, access: &Access) -> Option<String> {
     let User::Account(namespace, name) = user else { return None };
-    // `system:basic-user` of every cluster grants it.
+    // Every cluster's `system:basic-user` grants it.
     if access.resource == "selfsubjectaccessreviews" {
         return None;
     }
@@ -81,7 +81,7 @@ pub(crate) fn review(
         ("SubjectAccessReview", Some(named)) => {
             let account = named.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
             let (namespace, name) = account.ok_or_else(|| bad("only service accounts are known here"))?;
-            // Bindings to groups count only for the groups that a review names.
+            // Group bindings apply only to the groups that a review names.
             let all = "system:serviceaccounts";
             if review["spec"]["groups"] != json!([all, format!("{all}:{namespace}"), "system:authenticated"])
             {
@@ -116,7 +116,7 @@ pub fn grants(rule: &Value, access: &Access) -> bool {
         && (rule["resourceNames"].is_null() || has("resourceNames", &access.name))
 }
 
-/// Permissions granted by the roles of a manifest below `docker`, each with its role's name.
+/// Permissions granted by a manifest's roles below `docker`, each with its role's name.
 pub fn granted(file: &str) -> BTreeSet<(String, Rule)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docker").join(file);
     let text = fs::read_to_string(path).expect("a manifest");

@@ -1,7 +1,6 @@
-//! The garbage collector: deletes an object none of whose owners exists any more, and removes references to owners that are gone.
-//! It acts on each change before the next one, the earliest point possible for the real one. As documented in Kubernetes
-//! ("Garbage Collection", "Owners and Dependents"), an owner is identified by its UID and is cluster-wide or in its dependent's
-//! namespace.
+//! The garbage collector: deletes an object whose owners are all gone, and removes references to missing owners. It acts on each
+//! change before the next one, the earliest point possible for the real collector. As documented in Kubernetes ("Garbage
+//! Collection", "Owners and Dependents"), an owner is identified by its UID and is cluster-wide or in its dependent's namespace.
 
 use super::state::{Entry, State, text};
 use serde_json::{Value, json};
@@ -137,7 +136,7 @@ fn references(object: &Value) -> impl Iterator<Item = &Value> {
     object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
 }
 
-/// Faults of owner references that the API server rejects.
+/// Faults in owner references that the API server rejects.
 pub(crate) fn faults(object: &Value) -> Option<String> {
     let whole = |one: &Value| {
         ["apiVersion", "kind", "name", "uid"]

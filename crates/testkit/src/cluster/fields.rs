@@ -7,7 +7,7 @@ use super::{
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Place of a value, in the segments of `fieldsV1`: `f:NAME`, and `k:{"KEY":VALUE}` for an item of a list.
+/// Place of a value, in `fieldsV1` segments: `f:NAME`, and `k:{"KEY":VALUE}` for a list item.
 type Path = Vec<String>;
 
 /// How a manager came to own a field.

@@ -3,7 +3,7 @@
 use super::kinds::Kind;
 use serde_json::{Map, Value};
 
-/// Lists of built-in kinds whose items have a key field (`patchMergeKey` of their types), and those of all metadata.
+/// Lists whose items have a key field (`patchMergeKey`), in built-in kinds and in all metadata.
 const KEYED: &[(&str, &str)] = &[
     ("containers", "name"),
     ("env", "name"),
@@ -20,16 +20,16 @@ pub(crate) fn list_key(kind: &Kind, field: &str) -> Option<&'static str> {
         return Some("uid");
     }
     let row = KEYED.iter().find(|(name, _)| *name == field && is_built_in(kind))?;
-    // `ports` (Service, container) and `secrets` (ServiceAccount) have different keys by kind: none are patched here.
+    // `ports` (Service, container) and `secrets` (ServiceAccount) have different keys by kind; none is patched here.
     Some(row.1)
 }
 
-/// True unless a CustomResourceDefinition defines the kind, so that its lists are known.
+/// True unless a CustomResourceDefinition defines the kind, whose lists are then unknown.
 pub(crate) fn is_built_in(kind: &Kind) -> bool {
     kind.group.is_empty() || kind.group.ends_with(".k8s.io") || !kind.group.contains('.')
 }
 
-/// Merges lists by the keys of their items; null and `$patch: delete` remove.
+/// Merges lists by their items' keys; null and `$patch: delete` remove values.
 pub(crate) fn strategic(target: &mut Value, patch: &Value, kind: &Kind) {
     let Value::Object(changes) = patch else {
         *target = patch.clone();

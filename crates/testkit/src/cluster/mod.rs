@@ -1,5 +1,5 @@
-//! An API server of Kubernetes over HTTPS for tests, for any resource: versions, watches with bookmarks, preconditions, all four
-//! kinds of patches, field managers, refusals, and faults on demand. For pods it calls webhooks like the real one and applies Pod
+//! A Kubernetes API server over HTTPS for tests, for any resource: versions, watches with bookmarks, preconditions, all four
+//! kinds of patch, field managers, refusals, and faults on demand. For pods it calls webhooks like the real one and applies Pod
 //! Security Standards to the result. It has a garbage collector and RBAC for service accounts.
 //!
 //! ```text
@@ -43,7 +43,7 @@ use std::{
     thread,
 };
 
-/// The server, and a folder for a test's files, removed with it.
+/// The server, and a folder for a test's files, removed on drop.
 pub struct Cluster {
     pub address: SocketAddr,
     pub folder: Folder,
@@ -103,7 +103,7 @@ impl Cluster {
         self.kubeconfig_with(&json!({ "client-certificate": certificate, "client-key": key }))
     }
 
-    /// Replaces the kubeconfig by one with these credentials.
+    /// Replaces the kubeconfig with one for these credentials.
     pub fn kubeconfig_with(&self, user: &Value) -> PathBuf {
         let path = self.folder.join("kubeconfig");
         let config = json!({
@@ -145,7 +145,7 @@ impl Cluster {
             "metadata": { "name": name, "labels": labels } }));
     }
 
-    /// Creates or changes an object, as by another client, without webhooks. Its namespace is created with it.
+    /// Creates or changes an object like another client, without webhooks. Its namespace is created too.
     pub fn put(&self, object: &Value) -> Value {
         let mut state = self.state();
         let stored = state.place(object);
@@ -155,7 +155,7 @@ impl Cluster {
         stored
     }
 
-    /// An object by its resource's plural name; the namespace of cluster-wide ones is "".
+    /// An object by its resource's plural name; a cluster-wide object's namespace is "".
     pub fn find(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         self.state().find(plural, namespace, name).cloned()
     }
@@ -201,7 +201,7 @@ impl Cluster {
         self.shared.changed.notify_all();
     }
 
-    /// Advances the version by a change that no watch of a test covers.
+    /// Advances the version by a change that no test watches.
     pub fn happen_elsewhere(&self) {
         self.state().version += 1;
     }
@@ -235,7 +235,7 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// A kubeconfig of a service account with the permissions of its roles. Its token is in a file, as in a pod.
+    /// A kubeconfig for a service account with its roles' permissions. The token is in a file, as in a pod.
     pub fn account(&self, namespace: &str, name: &str) -> PathBuf {
         let administrator = fs::read(self.kubeconfig()).expect("a kubeconfig");
         let mut config: Value = serde_json::from_slice(&administrator).expect("JSON");
@@ -269,7 +269,7 @@ impl Cluster {
         state.version += 1;
         let token = format!("token-{}", state.version);
         let owner = (namespace.to_owned(), name.to_owned());
-        // Written before it is valid, so that no request has a token that is neither the old nor the new one.
+        // Written before the token becomes valid, so the file is always the old or the new token.
         fs::write(self.file(&format!("{namespace}-{name}.token")), &token).expect("written");
         state.tokens.retain(|_, known| *known != owner);
         state.tokens.insert(token, owner);

@@ -1,4 +1,4 @@
-//! Pod Security Standards, which the API server applies to a pod after webhooks have changed it. The controls are those of "Pod
+//! Pod Security Standards, which the API server applies to a pod after webhooks have changed it. The controls come from "Pod
 //! Security Standards" of Kubernetes 1.34, for Linux.
 
 use serde_json::Value;

@@ -25,7 +25,7 @@ pub enum Fault {
     Cut,
     /// The request takes effect, and the connection ends before the answer.
     Lost,
-    /// The version of a watch is rejected as too old.
+    /// A watch's version is rejected as too old.
     Gone,
     /// Another client makes a change before the request takes effect.
     Meanwhile(fn(&mut State)),
@@ -117,7 +117,7 @@ impl State {
         objects.find(|object| text(object, "namespace") == namespace && text(object, "name") == name)
     }
 
-    /// Stores an object with a new version; fields of the server are set.
+    /// Stores an object with a new version, and sets the server's fields.
     pub(crate) fn put(&mut self, kind: &Kind, object: Value) -> Value {
         let (namespace, name) = (text(&object, "namespace").to_owned(), text(&object, "name").to_owned());
         let Entry { object: before, mut owners } =
@@ -176,7 +176,7 @@ impl State {
         object
     }
 
-    /// True if the history has a deletion of a resource's object by this name.
+    /// True if the history has a deletion of a resource's object with this name.
     pub fn was_deleted(&self, plural: &str, name: &str) -> bool {
         self.log.iter().any(|happening| {
             let is_of = happening.plural.as_ref().is_some_and(|(_, of)| of == plural);
@@ -200,7 +200,7 @@ impl State {
         Some(object)
     }
 
-    /// Creates or changes an object, as by another client. Its namespace is created with it.
+    /// Creates or changes an object like another client. Its namespace is created too.
     pub fn place(&mut self, object: &Value) -> Value {
         let kind = self.kinds.of_object(object).expect("a kind that is served").clone();
         let namespace = object["metadata"]["namespace"].as_str();
@@ -249,7 +249,7 @@ impl State {
     }
 }
 
-/// Sets defaults of the real server (`admissionregistration.k8s.io/v1`).
+/// Sets the real server's defaults (`admissionregistration.k8s.io/v1`).
 fn fill_in(configuration: &mut Value) {
     let webhooks = configuration.get_mut("webhooks").and_then(Value::as_array_mut);
     for webhook in webhooks.into_iter().flatten() {

@@ -58,8 +58,7 @@ pub(crate) fn get(target: &Target, shared: &Shared) -> Done {
 
 /// Checks an object against its path and sets the fields that it omits.
 fn placed(mut object: Value, target: &Target) -> Result<Value, Refusal> {
-    let wrong =
-        |what: &str| refusal(400, "BadRequest", format!("the object's {what} is not that of the request"));
+    let wrong = |what: &str| refusal(400, "BadRequest", format!("the object's {what} is not the request's"));
     let is = |value: &Value, desired: &str| value.is_null() || value == desired;
     if !is(&object["apiVersion"], &target.kind.api_version()) || !is(&object["kind"], &target.kind.kind) {
         return Err(wrong("kind"));

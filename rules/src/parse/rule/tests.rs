@@ -1,4 +1,4 @@
-//! Parsed conditions and actions of rules' words.
+//! Conditions and actions parsed from rules' words.
 
 use super::*;
 use crate::Target;

@@ -184,7 +184,7 @@ impl Lifter<'_> {
         }
     }
 
-    /// A key of several fields: adds the known condition on each. With several keys this is less than the kernel tests.
+    /// Adds the known conditions on the fields of a key. With several keys, the kernel tests more.
     fn look_up_parts(&mut self, set: &EncodedSet) {
         let mut parts = Vec::new();
         let mut at = 0;
@@ -243,7 +243,7 @@ impl Lifter<'_> {
         self.put(ListedCondition::Unknown(text));
     }
 
-    /// Adds a condition, unless an action precedes it, which takes effect first and may change the result.
+    /// Adds a condition, unless it follows an action, which takes effect first and may change the result.
     pub(super) fn put(&mut self, condition: ListedCondition) {
         if self.actions.is_empty() && self.tproxy.is_none() {
             self.conditions.push(condition);
@@ -254,7 +254,7 @@ impl Lifter<'_> {
 }
 
 impl RegisterValue {
-    /// The field, if the register has all of it in the form of set keys. Interval sets compare keys byte by byte.
+    /// The register's field, if complete and in the form of set keys. Interval sets compare keys byte by byte.
     fn part(&self, has_ranges: bool) -> Option<Field> {
         match self {
             Self::Field { field, length, bitwise: None }

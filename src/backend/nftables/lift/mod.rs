@@ -1,5 +1,5 @@
-//! Decodes expressions to conditions and actions, the reverse of [`super::lower`], for our rules and those of other programs.
-//! Anything else becomes an unknown condition or action.
+//! Decodes expressions into conditions and actions, the reverse of [`super::lower`], for our and other programs' rules. Anything
+//! else becomes an unknown condition or action.
 
 mod compare;
 
@@ -317,7 +317,7 @@ fn goes_on(action: &Action) -> bool {
     }
 }
 
-/// The mark that storing the register sets: a value, or changed bits of the previous mark.
+/// The mark set by storing the register: a value, or changed bits of the previous mark.
 fn set_by(content: &RegisterValue, is_own: impl Fn(Field) -> bool) -> Option<Mark> {
     let word = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_ne_bytes);
     match content {
@@ -351,7 +351,7 @@ impl Lifter<'_> {
                 let place =
                     (number(NFTA_PAYLOAD_BASE), number(NFTA_PAYLOAD_OFFSET), number(NFTA_PAYLOAD_LEN));
                 match place {
-                    // The type of service and the bits before it, which no rule of ours tests.
+                    // The type of service and the bits before it, which our rules never test.
                     (Some(NFT_PAYLOAD_NETWORK_HEADER), Some(0), Some(..=2)) => {
                         self.words.push("payload set".to_owned());
                     }
@@ -423,7 +423,7 @@ impl Lifter<'_> {
         self.second = None;
     }
 
-    /// In a table of both families, NAT applies only to packets of its family (`nft_nat_inet_eval`).
+    /// In a table of both families, NAT applies only to its own family's packets (`nft_nat_inet_eval`).
     fn ask_family_of_nat(&mut self, number: Option<u32>) {
         let number = number.filter(|_| self.context.family.is_none());
         if let Some(family) = number.and_then(family_of) {

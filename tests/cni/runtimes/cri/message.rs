@@ -1,5 +1,5 @@
-//! Messages of the CRI, as far as the tests use it: fields with the numbers of `runtime.v1` in the published `api.proto`
-//! (k8s.io/cri-api). Missing fields have their defaults.
+//! CRI messages, as far as the tests use them: fields with `runtime.v1` numbers from the published `api.proto` (k8s.io/cri-api).
+//! Missing fields have their defaults.
 
 use prost::Message;
 use std::collections::HashMap;
@@ -84,7 +84,7 @@ messages! {
         command: Vec<String> = (string, repeated) "3",
         args: Vec<String> = (string, repeated) "4",
         mounts: Vec<Mount> = (message, repeated) "7",
-        /// Relative to the sandbox's folder of logs.
+        /// Relative to the sandbox's log folder.
         log_path: String = (string) "11",
         linux: Option<LinuxContainerConfig> = (message, optional) "15",
     }

@@ -1,6 +1,6 @@
-//! A client of the Kubernetes Container Runtime Interface, in the place of a kubelet, over the runtime's socket. Calls are unary
-//! and few, so each has its own connection. gRPC over HTTP/2: each message has a prefix with its length, and the status is in the
-//! trailers (`PROTOCOL-HTTP2.md` of gRPC).
+//! A client of the Kubernetes Container Runtime Interface, in place of a kubelet, over the runtime's socket. Calls are unary and
+//! few, so each has its own connection. gRPC over HTTP/2: each message has a prefix with its length, and the status is in the
+//! trailers (gRPC's `PROTOCOL-HTTP2.md`).
 
 pub(crate) mod message;
 

@@ -17,7 +17,7 @@ pub(super) struct TemplateParts {
 }
 
 pub(super) struct RenderContext<'a> {
-    /// Name of the template; `container` is that of its proxy's container.
+    /// Name of the template; `container` names its proxy's container.
     pub(super) template: &'static str,
     pub(super) container: &'static str,
     pub(super) input: &'a TemplateContext<'a>,
@@ -151,7 +151,7 @@ impl<'a> RenderContext<'a> {
         self.app_containers().next()
     }
 
-    /// The name of the pod's service, by its labels in the order of Istio's telemetry, else by its workload.
+    /// The pod's service name: from its labels, in Istio's telemetry order, else from its workload.
     pub(super) fn canonical_name(&self) -> Option<&'a str> {
         const LABELS: [&str; 3] = ["service.istio.io/canonical-name", "app.kubernetes.io/name", "app"];
         let workload = self.input.admission.workload.as_ref();

@@ -1,4 +1,4 @@
-//! The built-in templates, functions from a sidecar to a patch of its pod: Istio's proxy, standalone Envoy and linkerd's proxy.
+//! Built-in templates, which turn a sidecar into a pod patch: Istio's proxy, standalone Envoy and linkerd's proxy.
 
 mod context;
 mod sidecar;
@@ -12,7 +12,7 @@ use std::{mem, sync::LazyLock};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuiltIn {
-    /// Istio's proxy as istiod expects it: its agent, which starts Envoy.
+    /// Istio's proxy as istiod expects it: the agent, which starts Envoy.
     Sidecar,
     Envoy,
     /// linkerd's proxy as its control plane expects it.

@@ -1,5 +1,5 @@
-//! Istio's proxy as istiod expects it: its agent, which starts Envoy. Makes the patch of Istio's own template, without traces of
-//! Lightstep and Datadog, Google's workload certificates, and core dumps by a privileged container.
+//! Istio's proxy as istiod expects it: the agent, which starts Envoy. Renders the patch of Istio's own template, except Lightstep
+//! and Datadog traces, Google's workload certificates, and core dumps by a privileged container.
 
 use super::context::{RenderContext, TemplateParts, is_on, pod_field, resource_limit, set, variable};
 use crate::merge::{MOUNT_PATH, identity};

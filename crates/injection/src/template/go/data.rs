@@ -1,5 +1,5 @@
-//! The data of templates: Istio's names, filled from a pod and its context like the Go structures that templates are written for:
-//! with Go's field names, zeros for unset fields, and Go's order.
+//! Template data under Istio's names, filled from a pod and its context like the Go structures that templates expect, with Go's
+//! field names, zeros for unset fields, and Go's order.
 
 use crate::{mesh_config::proxy_config, pipeline::unread, template::TemplateContext};
 use gtmpl_ng::{Func, FuncError, Value};
@@ -28,7 +28,7 @@ fn with(value: &Json, text: fn(&str) -> String) -> Value {
     }
 }
 
-/// `text` maps strings of the pod and those derived from them; the cluster owner's configuration stays unchanged.
+/// `text` maps the pod's strings and derived ones; the cluster owner's configuration stays unchanged.
 pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> Value {
     let TemplateContext { pod, sidecar, values, mesh, .. } = *context;
     // Without these annotations, the configuration and the images are the owner's.
@@ -63,7 +63,7 @@ pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> V
         ("InboundTrafficPolicyMode", inbound.into()),
         ("CompliancePolicy", compliance.into()),
     ];
-    // Istio has these fields only, so another name is an error.
+    // Istio has only these fields, so another name is an error.
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
@@ -121,7 +121,7 @@ impl GoStructure {
     }
 }
 
-/// Fields of each structure that JSON omits if empty, but templates see with the zeros of their types.
+/// Each structure's fields that JSON omits if empty, but that templates see as zeros.
 static UNSET: LazyLock<[HashMap<String, Value>; 7]> = LazyLock::new(|| {
     let all = mesh::pod::values("structures.yaml", include_str!("structures.yaml"));
     let all = all.unwrap_or_else(|problems| panic!("{problems}")).remove(0);
@@ -208,7 +208,7 @@ pub(super) fn refuse_unread(_: &[Value]) -> Result<Value, FuncError> {
     Err(FuncError::Generic("variables of the pod were not read".to_owned()))
 }
 
-/// The fields of a map by their JSON names, sorted; those of a structure without fields that Go's `omitempty` omits.
+/// A map's fields by JSON name, sorted; for a structure, except fields that Go's `omitempty` omits.
 pub(super) fn json_fields(fields: &HashMap<String, Value>) -> Vec<(String, &Value)> {
     let is_structure = fields.contains_key(STRUCT);
     let is_written = |key: &str, value: &Value| !is_structure || (key != STRUCT && !is_left_out(key, value));

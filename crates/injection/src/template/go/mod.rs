@@ -5,8 +5,8 @@
 //! - The engine renders the template with `functions`; steps, sizes and depth have limits.
 //! - The result is parsed as YAML, and must be a mapping; no string of the pod may be read as structure (`standin`).
 //!
-//! Nothing of the machine is read: `env` reads `pilot.env` of the values. No function uses a clock or random numbers. An
-//! unsupported function fails when called, not when parsed, so that an unused branch refuses no pod.
+//! The machine is never read: `env` reads the values' `pilot.env`. No function uses a clock or random numbers. An unsupported
+//! function fails when called, not when parsed, so an unused branch refuses no pod.
 
 mod data;
 mod functions;
@@ -66,7 +66,7 @@ impl Template {
         if let Ok(covered) = &covered
             && !standin::are_left(covered)
         {
-            // No string of the pod with a meaning in YAML is in the result unchanged.
+            // The result contains no raw pod string with a meaning in YAML.
             return patch(&self.name, covered, warnings);
         }
         let plain = self.filled(context, str::to_owned).and_then(|text| patch(&self.name, &text, warnings));
@@ -95,7 +95,7 @@ impl Template {
         Ok(filled)
     }
 
-    /// Names the lines with the pod's strings that are read as structure, and their annotations: resolving only such a line's
+    /// Reports lines in which the pod's strings are read as structure, and the annotations: resolving only such a line's
     /// stand-ins changes the `intended` patch. Without an intended patch, the template needs structure: keeping only such a
     /// line's stand-ins prevents a patch.
     fn refused(&self, context: &TemplateContext<'_>, covered: &str, intended: Option<&Value>) -> Problems {
@@ -181,7 +181,7 @@ fn malformed(error: &ParseError) -> String {
     format!("line {}: {text}", place.line)
 }
 
-/// Data of templates that later releases of Istio lack, and the releases whose templates use them.
+/// Template data that later Istio releases lack, and the releases whose templates use it.
 const OLDER: &[(&str, &str)] = &[("EstimatedConcurrency", "1.9 to 1.17")];
 
 /// The engine's message with the innermost place.
@@ -214,8 +214,8 @@ fn shortened(message: &str) -> String {
 /// Go's output for nil.
 const NOTHING: [&str; 2] = ["<no value>", "<nil>"];
 
-/// The patch in a rendered result: its first document, a mapping. The later of duplicate keys counts, as in Istio, whose
-/// templates write a volume's `name` and then the pod's volume. `warnings` gets those keys.
+/// The patch in a rendered result: its first document, a mapping. The last of duplicate keys wins, as in Istio, whose templates
+/// write a volume's `name` and then the pod's volume. `warnings` gets these keys.
 fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Problems> {
     Problems::check(text.lines().zip(1..).filter_map(|(line, number)| {
         let nothing = NOTHING.iter().find(|nothing| line.contains(**nothing))?;

@@ -1,16 +1,16 @@
 //! Stand-ins for characters with a meaning in YAML, which keep a pod's strings from being read as YAML. A template pastes strings
-//! of the pod's author into YAML, with line breaks, quotes and colons. So it is rendered twice: with the strings, and with each
-//! such character replaced by one without a meaning, so that it can't be structure. Both results, parsed as YAML, must be equal.
-//! Functions that read strings (`eq`, `splitList`, `fromJSON`) get the originals of stand-ins, and their results get stand-ins
-//! again; others only pass strings on.
+//! of the pod's author into YAML, with line breaks, quotes and colons. So each template is rendered twice: with the strings, and
+//! with each such character replaced by a meaningless stand-in. Both results, parsed as YAML, must be equal. Functions that read
+//! strings (`eq`, `splitList`, `fromJSON`) get the originals of stand-ins, and their results get stand-ins again; others only
+//! pass strings on.
 
 use gtmpl_ng::Value;
 
 /// First stand-in: a private-use plane of Unicode, with a place for each of 0x10000 characters.
 const PLANE: u32 = 0xf_0000;
 
-/// True for characters that YAML could read as more than a part of a word. Spaces are left out, as ordinary strings contain them
-/// (`80, 90`): within a line they have a meaning only beside such a character. At its start they indent it.
+/// True for characters that YAML could read as more than a part of a word. Spaces are excluded, since ordinary strings contain
+/// them (`80, 90`): within a line, they only matter beside such a character; at its start, they indent.
 fn is_structure(c: char) -> bool {
     match c {
         '"' | '\'' | '\\' | '{' | '}' | '[' | ']' | ',' | ':' | '#' | '&' | '*' | '!' | '|' | '>' | '%'
@@ -68,7 +68,7 @@ fn has(text: &str) -> bool {
     text.as_bytes().contains(&0xf3) && text.chars().any(|c| original(c) != c)
 }
 
-/// True if a template's result contains stand-ins, or their escapes by `%q` of `printf`.
+/// True if a template's result contains stand-ins, or their escapes by `printf`'s `%q`.
 pub(super) fn are_left(text: &str) -> bool {
     has(text) || text.contains("\\U000f")
 }

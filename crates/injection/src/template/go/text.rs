@@ -5,7 +5,7 @@
 use super::functions::durations::is_method;
 use std::iter;
 
-/// Function that calls a method: of a value, and the method's name.
+/// Function that calls a value's method by name.
 pub(super) const MEMBER: &str = "sidecarMember";
 /// Function that fails with its argument as the error.
 pub(super) const UNUSABLE: &str = "sidecarUnusable";
@@ -163,7 +163,7 @@ fn assigned(body: &str) -> Result<String, String> {
             _ => {}
         }
     }
-    // The last call of an assigned pipeline makes its value. An unassigned pipeline may begin with a keyword.
+    // The last call of an assigned pipeline yields its value. An unassigned pipeline may begin with a keyword.
     let mut words = if target.is_empty() { call } else { last }.split_whitespace();
     let function = words.next().unwrap_or_default();
     let merges = matches!(function, "merge" | "mergeOverwrite" | "mustMerge" | "mustMergeOverwrite");

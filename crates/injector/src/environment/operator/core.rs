@@ -1,7 +1,7 @@
 //! Scheduling of work: events in, work out, without a clock or network.
 //!
-//! Events are collected until none has come for a while, up to a limit. Changes that break requests are not delayed: another
-//! VirtualEnvironment acts or owns, or one of the operator's objects is gone. Only the leader acts; a new leader checks all
+//! Events are collected until none has come for a while, up to a limit. Changes that break requests are not delayed: a new
+//! active or owning VirtualEnvironment, or the loss of an operator's object. Only the leader acts; a new leader checks all
 //! namespaces.
 
 use super::store::{Lost, ObjectStore, Ranking, Resource};
@@ -16,9 +16,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Maximum delay of work by events, in debounce intervals.
+/// Maximum delay of work through events, in debounce intervals.
 const MAX_DEBOUNCES: u32 = 6;
-/// Delay after a failure, and the longest one after several.
+/// Delay after a failure, and the longest after several.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
@@ -31,11 +31,11 @@ pub(super) struct Core {
     leading: bool,
     due: BTreeMap<String, Due>,
     failures: BTreeMap<String, ExponentialBackoff>,
-    /// Objects that were made again immediately, with the acting VirtualEnvironment and the time: if one is lost again soon,
-    /// another program deletes it, and repairs must not follow its pace.
+    /// Objects that were recreated immediately, with the active VirtualEnvironment and the time: if one is lost again soon,
+    /// another program deletes it, and repairs must not follow that pace.
     repaired: BTreeMap<Lost, (Option<String>, Instant)>,
-    /// Time at which the last VirtualEnvironment of a namespace was deleted. It may be created again, so its routes are kept
-    /// for the debounce interval, whatever else is due.
+    /// Time at which the last VirtualEnvironment of a namespace was deleted. It may be recreated, so its routes are kept for
+    /// the debounce interval, whatever else is due.
     abandoned: BTreeMap<String, Instant>,
 }
 
@@ -59,10 +59,10 @@ pub(super) enum WorkOutcome {
 pub(super) struct NamespaceWork {
     pub(super) namespace: String,
     pub(super) changes: Changes,
-    /// Plan of the acting VirtualEnvironment; `None` without one.
+    /// Plan of the active VirtualEnvironment; `None` without one.
     plan: Option<Result<Plan, Problems>>,
-    /// Names and generations of VirtualEnvironments that are not being deleted, the acting one first. A generation is that of the
-    /// plan, and may be outdated when the status is written.
+    /// Names and generations of VirtualEnvironments that are not being deleted, the active one first. A generation is the
+    /// plan's, and may be outdated when the status is written.
     ranked: Vec<(String, Option<i64>)>,
 }
 
@@ -91,7 +91,7 @@ impl Core {
             self.rank(now);
         }
         for lost in touched.lost {
-            // Without an acting one, the garbage collector removes the rest, or a new one is about to come.
+            // Without an active one, the garbage collector removes the rest, or a new one is about to come.
             let acting = self.ranking.get(&lost.namespace).map(|ranked| ranked.first().cloned().flatten());
             if acting.is_some_and(|acting| self.may_repair(&lost, acting, now)) {
                 self.expedite(lost.namespace, now);
@@ -190,7 +190,7 @@ impl Core {
         NamespaceWork { namespace, changes, plan, ranked }
     }
 
-    /// Statuses to write after the work, by name. `failed` are refused writes, in words; `now` is the time in RFC 3339.
+    /// Statuses to write after the work, by name. `failed` describes refused writes; `now` is the time in RFC 3339.
     pub(super) fn statuses(
         &self,
         work: &NamespaceWork,
@@ -208,7 +208,7 @@ impl Core {
         written.collect()
     }
 
-    /// Ends the work. Failed work is retried after increasing delays; outdated work too, or after the watch's report.
+    /// Ends the work. Failed work is retried after increasing delays; outdated work too, or upon the watch's report.
     pub(super) fn finished(&mut self, namespace: &str, outcome: WorkOutcome, now: Instant) {
         if outcome == WorkOutcome::Done {
             self.failures.remove(namespace);
@@ -221,7 +221,7 @@ impl Core {
         let due = self.due.entry(namespace.to_owned()).or_insert(again);
         due.is_firm = true;
         due.at = match outcome {
-            // Events that came meanwhile wait, too: their work would fail alike.
+            // Events that came meanwhile wait too: their work would fail likewise.
             WorkOutcome::Failed => due.at.max(again.at),
             WorkOutcome::Outdated | WorkOutcome::Done => due.at.min(again.at),
         };

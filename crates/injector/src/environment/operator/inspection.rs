@@ -44,7 +44,7 @@ impl Inspection {
         reply(StatusCode::OK, TEXT, format!("log level changed to {level}"))
     }
 
-    /// One namespace in upstream's format, or several by their names.
+    /// One namespace in upstream's format, or several by name.
     fn status(&self) -> Value {
         let core = self.core.borrow();
         if let Some(namespace) = &self.namespace {

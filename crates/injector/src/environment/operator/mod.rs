@@ -4,7 +4,7 @@
 //! watch       the watched resources            one stream of events, with reduced objects
 //! store       the objects that decide about routes
 //! core        due work and its time            pure; the library makes the plan
-//! writes      the calls of the work            as long as this process leads
+//! writes      the work's API calls             as long as this process leads
 //! inspection  the status pages
 //! ```
 
@@ -49,24 +49,24 @@ pub(crate) struct HostFlags {
 
 #[derive(Args)]
 pub(crate) struct OperatorFlags {
-    /// Namespace of the routes [default: that of the kubeconfig, or of the pod]
+    /// Namespace of the routes [default: the kubeconfig's, or the pod's]
     #[arg(short, long, value_name = "NAME", conflicts_with = "all", value_parser = super::namespace)]
     namespace: Option<String>,
     /// Maintain the routes of all namespaces
     #[arg(short = 'A', long = "all-namespaces", id = "all")]
     all: bool,
-    /// Kubeconfig of the API server, outside of a cluster
+    /// Kubeconfig for the API server, outside a cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Wait until no event has arrived for this time, at most six times as long; deletions of our objects are handled at once
+    /// Wait until no event has arrived for this time, at most six times as long; deletions of the operator's objects don't wait
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = within(Duration::ZERO, HOUR))]
     debounce: Duration,
     #[command(flatten)]
     hosts: HostFlags,
-    /// Lease for the election of a leader
+    /// Lease for leader election
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-environment", value_parser = name)]
     lease: String,
-    /// Namespace of the Lease [default: --namespace, else that of the kubeconfig, or of the pod]
+    /// Namespace of the Lease [default: --namespace, else the kubeconfig's or the pod's]
     #[arg(long, value_name = "NAME", value_parser = super::namespace)]
     lease_namespace: Option<String>,
     /// Validity of the Lease after a renewal, in whole seconds
@@ -95,7 +95,7 @@ pub(crate) struct OperatorFlags {
 pub(super) const ADDRESS: &str = "127.0.0.1:8000";
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Limit of the client (`kube::api::WatchParams`): under 295 seconds.
+/// The client's limit (`kube::api::WatchParams`): under 295 seconds.
 const MAX_WATCH: Duration = Duration::from_secs(294);
 
 /// Parses a duration in Go's format, within bounds.
@@ -108,7 +108,8 @@ fn within(least: Duration, most: Duration) -> impl Fn(&str) -> Result<Duration, 
 }
 
 fn name(text: &str) -> Result<String, String> {
-    let expected = "expected small letters, digits, - and ., with a letter or digit at both ends (RFC 1123)";
+    let expected =
+        "expected lowercase letters, digits, - and ., with a letter or digit at both ends (RFC 1123)";
     if is_domain(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
 
@@ -131,7 +132,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     let mut termination = Termination::new()?;
     let kubeconfig = flags.kubeconfig.as_deref();
     let (client, server) = access::reach(kubeconfig, flags.call_timeout).await?;
-    // A watch is silent as long as nothing changes.
+    // A watch is silent while nothing changes.
     let watching = access::client(kubeconfig, flags.watch_timeout + flags.call_timeout).await?;
     let own = client.default_namespace().to_owned();
     let namespace = (!flags.all).then(|| flags.namespace.clone().unwrap_or_else(|| own.clone()));
@@ -151,7 +152,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     let identity = identity();
     let place = namespace.as_deref().unwrap_or("(all)");
     tracing::info!(namespace = place, identity, server, %status, metrics = metrics_address, "operating");
-    // Operators of other namespaces have other Leases: they don't wait for each other.
+    // Operators of different namespaces have different Leases: they don't wait for each other.
     let lease_namespace = flags.lease_namespace.clone().or_else(|| flags.namespace.clone()).unwrap_or(own);
     let mut candidate =
         LeaseCandidate::new(client, &lease_namespace, flags.lease.clone(), identity, flags.lease_duration);
@@ -169,7 +170,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     tokio::select! {
         () = termination.wait() => {}
         () = candidate.run(), if !flags.no_lease => {}
-        // Only a panic ends it. The process then ends without renewing its Lease, so that another replica leads.
+        // Only a panic ends it. The process then ends without renewing its Lease, so another replica leads.
         ended = &mut rounds => return ended.map_err(Into::into),
     }
     // Stops writes before another replica may lead.
@@ -190,9 +191,9 @@ fn identity() -> String {
     format!("{}_{:016x}", host.trim(), fastrand::u64(..))
 }
 
-/// The loop: events go to the core, and due work is done, one namespace at a time, while events continue.
+/// The loop passes events to the core, and does due work, one namespace at a time, while events continue.
 struct EnvironmentOperator {
-    /// Its read timeout exceeds a watch's.
+    /// The read timeout exceeds a watch's.
     client: Client,
     scope: WatchScope,
     core: Rc<RefCell<Core>>,
@@ -216,7 +217,7 @@ impl EnvironmentOperator {
             self.metrics.leading.set(leads.into());
             self.core.borrow_mut().lead(leads, now);
             if !leads {
-                // Another replica may act from now on: work in progress ends here.
+                // Another replica may lead from now on: work in progress ends here.
                 in_progress = None;
             } else if in_progress.is_none() {
                 in_progress = self.start_work(now);

@@ -1,4 +1,4 @@
-//! Objects of a cluster that decide about routes, and the changes by each event.
+//! A cluster's objects that determine routes, and each event's changes.
 
 use environment::inventory::{InventoryWorkload, Service};
 use environment::{conditions::ranked, existing::Existing, resource::VirtualEnvironment};
@@ -32,7 +32,7 @@ impl Resource {
 type NamespacedName = (String, String);
 type ResourceTable = cluster::watch::Store<NamespacedName, WatchedObject>;
 
-/// Parts of an object that decide about routes.
+/// Parts of an object that determine routes.
 #[derive(Debug)]
 enum WatchedObject {
     Environment(VirtualEnvironment, Value),
@@ -58,7 +58,7 @@ impl WatchedObject {
         }
     }
 
-    /// True if both lead to the same routes.
+    /// True if both result in the same routes.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Environment(one, _), Self::Environment(other, _)) => one == other,
@@ -74,7 +74,7 @@ impl WatchedObject {
     }
 }
 
-/// VirtualEnvironments of each namespace that are not being deleted, by UID, in the order in which they act.
+/// VirtualEnvironments of each namespace that are not being deleted, by UID, in order of precedence.
 pub(super) type Ranking = BTreeMap<String, Vec<Option<String>>>;
 
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ impl ObjectStore {
         let mut touched = Touched::default();
         let table = &mut self.0[resource as usize];
         if let Event::Delete(object) = &event {
-            // A VirtualEnvironment of this name may have been created again before the deletion is reported.
+            // A VirtualEnvironment of this name may have been recreated before the deletion is reported.
             if let Some(WatchedObject::Environment(known, _)) =
                 key(object).and_then(|key| table.known().get(&key))
                 && let (Some(known), Some(uid)) = (&known.uid, object["metadata"]["uid"].as_str())
@@ -178,7 +178,7 @@ impl ObjectStore {
         environments.keys().map(|(namespace, _)| namespace.clone()).collect()
     }
 
-    /// Namespaces with a VirtualEnvironment, or with an object of the operator.
+    /// Namespaces with a VirtualEnvironment, or with an operator's object.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
         let objects = self.0.iter().flat_map(ResourceTable::known).filter(|(_, fact)| fact.is_ours());
         let of_objects = objects.map(|((namespace, _), _)| namespace.clone());

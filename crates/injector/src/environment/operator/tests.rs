@@ -1,4 +1,4 @@
-//! Tests of the core with events of a namespace, at chosen times.
+//! Tests of the core with a namespace's events, at chosen times.
 
 use super::core::{Core, WorkOutcome};
 use super::store::Resource;
@@ -85,7 +85,7 @@ fn the_first_environment_acts_at_once_and_later_events_wait_for_silence() {
     let mut core = core(&shop()[1..], now);
     let now = now + 5 * SECOND;
     let steps = |core: &mut Core| core.start(now).map(|work| work.changes.steps.len());
-    assert_eq!(steps(&mut core), Some(0), "workloads alone ask for nothing");
+    assert_eq!(steps(&mut core), Some(0), "workloads alone need no objects");
     core.handle(Resource::Environments, Event::Apply(environment("demo", "2026-01-01T00:00:00Z")), now);
     assert_eq!(steps(&mut core), Some(2));
     core.handle(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
@@ -193,8 +193,8 @@ fn another_acting_or_owning_environment_is_not_delayed() {
     assert!(is_due_at_once(Event::Apply(next.clone())), "a further owner");
     let mut going = demo.clone();
     going["metadata"]["deletionTimestamp"] = json!("2026-02-01T00:00:00Z");
-    assert!(is_due_at_once(Event::Apply(going)), "another one acts");
-    assert!(!is_due_at_once(Event::Delete(demo.clone())), "it did not count any more");
+    assert!(is_due_at_once(Event::Apply(going)), "another is active");
+    assert!(!is_due_at_once(Event::Delete(demo.clone())), "it was no longer active");
     let mut replaced = next.clone();
     replaced["metadata"]["uid"] = json!("u-replaced");
     assert!(is_due_at_once(Event::Apply(replaced.clone())));
@@ -218,19 +218,19 @@ fn routes_stay_while_the_last_environment_is_created_again() {
     assert!(core.start(at(30)).is_none(), "the deletion has just come");
     core.lead(false, at(31));
     core.lead(true, at(31));
-    assert!(core.start(at(31)).is_none(), "a new leader waits, too");
+    assert!(core.start(at(31)).is_none(), "a new leader waits too");
     let mut again = environment("demo", created);
     again["metadata"]["uid"] = json!("u-again");
     core.handle(Resource::Environments, Event::Apply(again.clone()), at(32));
     let steps = core.start(at(32)).expect("the new one is handled at once").changes.steps;
     assert!(steps.iter().any(|step| step.verb() == "adopt" && step.about().1 == "cart"), "{steps:?}");
     assert!(!steps.iter().any(|step| step.verb() == "delete"), "{steps:?}");
-    // A late report of a deletion does not concern the new object.
+    // A deletion reported late does not concern the new object.
     core.handle(Resource::Environments, Event::Delete(environment("demo", created)), at(33));
     assert_eq!(core.next_due(), None);
     core.handle(Resource::Environments, Event::Delete(again), at(40));
     assert!(core.start(at(44)).is_none());
-    let steps = core.start(at(45)).expect("it does not come back").changes.steps;
+    let steps = core.start(at(45)).expect("it is not recreated").changes.steps;
     assert!(steps.iter().any(|step| step.verb() == "delete"), "{steps:?}");
 }
 
@@ -250,12 +250,12 @@ fn lost_objects_are_made_again_at_once_but_not_repeatedly() {
     assert_eq!(core.next_due(), Some(now + 7 * SECOND));
     core.start(now + 7 * SECOND).expect("work");
     assert!(lose(&mut core, "cart", now + 8 * SECOND));
-    // Objects absent from a new list are lost, too.
+    // Objects absent from a new list are lost too.
     core.handle(Resource::VirtualServices, Event::Apply(route("mail", "demo")), now + 60 * SECOND);
     core.start(now + 65 * SECOND).expect("work");
     list(&mut core, &shop(), now + 66 * SECOND);
     assert!(core.start(now + 66 * SECOND).is_some());
-    // Without an acting environment, they are not needed.
+    // Without an active environment, they are not needed.
     core.handle(Resource::VirtualServices, Event::Apply(route("last", "demo")), now + 90 * SECOND);
     core.handle(Resource::Environments, Event::Delete(environment("demo", "")), now + 90 * SECOND);
     assert!(!lose(&mut core, "last", now + 91 * SECOND));
@@ -274,5 +274,5 @@ fn outdated_work_waits_for_the_watch_or_a_second() {
     core.finished("shop", WorkOutcome::Outdated, now);
     assert_eq!(core.next_due(), Some(now + 2 * SECOND), "the second time");
     core.handle(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
-    assert_eq!(core.next_due(), Some(now + 2 * SECOND), "nothing puts it off");
+    assert_eq!(core.next_due(), Some(now + 2 * SECOND), "no event delays it");
 }

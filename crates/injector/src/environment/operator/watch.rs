@@ -1,8 +1,8 @@
 //! Watched resources, in one stream of events.
 //!
-//! Lists come in pages, each of which is reduced to the relevant parts before the next is requested. Of a workload's pod
-//! template, only the labels are relevant. The rest is most of a Deployment, so it is skipped during parsing, not removed
-//! afterwards.
+//! Lists come in pages, each of which is reduced to the relevant parts before the next is requested. In a workload's pod
+//! template, only the labels are relevant. The rest is most of a Deployment, so parsing skips it, instead of removing it
+//! later.
 
 use super::store::Resource;
 use cluster::watch::{self, WatchFailure};
@@ -19,7 +19,7 @@ use std::{fmt::Debug, time::Duration};
 
 const ISTIO: &str = "networking.istio.io";
 
-/// Page size of lists. A Deployment may have a hundred kilobytes.
+/// Page size of lists. A Deployment may be a hundred kilobytes.
 const PAGE: u32 = 200;
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(super) struct WatchScope {
     /// `None` for all namespaces.
     pub(super) namespace: Option<String>,
     pub(super) timeout: Duration,
-    /// Time limit of any other call; of a list, for each page.
+    /// Time limit of other calls; for lists, per page.
     pub(super) call_timeout: Duration,
 }
 
@@ -68,7 +68,7 @@ where
         None => Api::all_with(client.clone(), &resource),
     };
     let seconds = u32::try_from(scope.timeout.as_secs()).unwrap_or(u32::MAX).max(1);
-    // Bypasses the API server's cache, which has no pages.
+    // Bypasses the API server's cache, which does not paginate.
     let config = Config::default().page_size(PAGE).timeout(seconds);
     let events = watch::events(api, config, &*resource.plural, scope.call_timeout).map(move |event| {
         let event = event.map(|event| match event {
@@ -83,7 +83,7 @@ where
     events.boxed_local()
 }
 
-/// Parts of a Deployment's or StatefulSet's spec that decide about routes.
+/// Parts of a Deployment's or StatefulSet's spec that determine routes.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub(super) struct WorkloadSpec {
@@ -106,7 +106,7 @@ struct Labelled {
 type Reduced<S> = Object<Option<S>, Value>;
 
 fn value<S: Clone + Serialize>(mut object: Reduced<S>, resource: &ApiResource) -> Value {
-    // Items of lists have no type.
+    // List items have no type.
     object.types = Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
     serde_json::to_value(object).unwrap_or_default()
 }

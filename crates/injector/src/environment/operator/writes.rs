@@ -1,4 +1,4 @@
-//! Writes of the operator: one call per step, while this process leads; and its metrics.
+//! The operator's writes, one call per step, while this process leads; and its metrics.
 
 use super::core::{NamespaceWork, WorkOutcome};
 use super::{EnvironmentOperator, store::Resource, watch};
@@ -84,7 +84,7 @@ impl EnvironmentOperator {
                 self.call(api.create(&params, &object)).await.map(drop)
             }
             ChangeStep::Apply { object, uid, version } => {
-                // Preconditions: force must not take over another object of this name.
+                // Preconditions: force must not take over another object with this name.
                 let mut object = object.clone();
                 object["metadata"]["uid"] = json!(uid);
                 if let Some(version) = version {

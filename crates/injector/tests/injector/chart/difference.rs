@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Panics with each difference, as a patch from the chart's objects to the others.
+/// Panics with all differences, as a patch from the chart's objects to the others.
 pub(super) fn same(what: &str, chart: &[Value], other: &[Value]) {
     let patch = json_patch::diff(&by_name(chart), &by_name(other));
     assert!(patch.is_empty(), "{what}: the chart differs\n{patch}");
@@ -15,7 +15,7 @@ fn by_name(objects: &[Value]) -> Value {
     for object in objects {
         let metadata = &object["metadata"];
         let name = [&object["kind"], &metadata["namespace"], &metadata["name"]].map(text).join(" ");
-        assert!(found.insert(name.clone(), compared(object)).is_none(), "{name} is there twice");
+        assert!(found.insert(name.clone(), compared(object)).is_none(), "{name} exists twice");
     }
     json!(found)
 }

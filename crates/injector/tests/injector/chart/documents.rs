@@ -1,4 +1,4 @@
-//! `helm install` commands of the documents render the chart.
+//! `helm install` commands in the documents render the chart.
 
 use super::rendered::{Tool, call, root};
 use std::fs;

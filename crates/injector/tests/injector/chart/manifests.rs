@@ -1,4 +1,4 @@
-//! Injector of the chart, rendered by Helm.
+//! The chart's injector, rendered by Helm.
 
 use super::difference::same;
 use super::rendered::{NAMESPACE, chart, injector, manifests};

@@ -1,4 +1,4 @@
-//! Alerts and expressions of the dashboard are valid for Prometheus, and each alert fires only for its cause:
+//! Alerts and the dashboard's expressions are valid for Prometheus, and each alert fires only for its cause:
 //! `docker/monitoring/alerts_test.yaml`, run by promtool.
 
 use super::rendered::{Tool, call, root};

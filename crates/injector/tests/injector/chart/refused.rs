@@ -82,7 +82,7 @@ fn wrong_values_are_named() {
         ),
         (
             with(json!({ "revision": "r1", "tags": ["r1"] })),
-            "injector.tags: \"r1\" is named already, and two webhooks would be called; name each once",
+            "injector.tags: \"r1\" is named already, so two webhooks would be called; name each once",
         ),
         (
             with(json!({ "revision": "r1", "auto": true })),

@@ -22,7 +22,7 @@ pub(super) enum Tool {
     Promtool,
 }
 
-/// Call of a program, in the root of the repository. It is compiled or fetched on first use.
+/// Call of a program in the repository's root. The program is compiled or fetched on first use.
 pub(super) fn call(tool: Tool) -> Command {
     static PLACES: [OnceLock<String>; 2] = [const { OnceLock::new() }; 2];
     let script: &[&str] = match tool {

@@ -1,7 +1,7 @@
-//! Pod Security Standards of the chart's pods: pods without rights on the node comply with all of them, the others except for
+//! Pod Security Standards of the chart's pods: pods without privileges on the node comply with all of them, other pods with
 //! the exceptions in the table of docker/README.md.
 //!
-//! The controls are those of "Pod Security Standards" of Kubernetes 1.34, for Linux.
+//! The controls are from Kubernetes 1.34's "Pod Security Standards", for Linux.
 
 use super::rendered::{chart, injector, root};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn pods_without_rights_are_restricted() {
         pods.insert(action.to_owned(), all["sidecar-node"].clone());
     }
     assert_eq!(pods.len(), 4);
-    assert_ne!(refused(&json!({ "containers": [{}] })), Refused::default(), "a pod that restricts nothing");
+    assert_ne!(refused(&json!({ "containers": [{}] })), Refused::default(), "an unrestricted pod");
     for (name, spec) in pods {
         assert_eq!(refused(&spec), Refused::default(), "{name}");
     }

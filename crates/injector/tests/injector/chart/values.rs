@@ -1,4 +1,4 @@
-//! `values.yaml` and its schema have the same keys, and the chart has the version of the programs.
+//! `values.yaml` and its schema have the same keys, and the chart has the programs' version.
 
 use super::rendered::{Tool, call, root};
 use serde_json::Value;

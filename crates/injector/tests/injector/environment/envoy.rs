@@ -1,4 +1,4 @@
-//! Filter that adds the header, run by a real Envoy, with the configuration that Istio would send.
+//! The filter that adds the header, run by a real Envoy, with Istio's configuration.
 
 use crate::PROGRAM;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ impl Envoy {
         let mut envoy = Self { child: Running(child), folder, address: any };
         until("Envoy listens", || {
             let admin = fs::read_to_string(envoy.folder.join("admin")).unwrap_or_default();
-            // The file exists before its text.
+            // The file exists before its contents.
             if admin.parse::<SocketAddr>().is_err() {
                 assert_eq!(envoy.child.try_wait().expect("a child"), None, "{}", envoy.log());
                 return false;
@@ -120,14 +120,16 @@ impl Envoy {
 fn the_sidecar_adds_a_missing_header() {
     let envoy = Envoy::start(&filter("X-Virtual-Env"), Some("dev.red"));
     assert_eq!(envoy.sent(""), ["x-virtual-env: dev.red"]);
-    assert_eq!(envoy.sent("x-virtual-env: base\r\n"), ["x-virtual-env: base"], "what it carries is kept");
-    assert!(!envoy.log().contains("virtual environment"), "nobody has asked: {}", envoy.log());
+    assert_eq!(envoy.sent("x-virtual-env: base\r\n"), ["x-virtual-env: base"], "an existing header is kept");
+    assert!(!envoy.log().contains("virtual environment"), "logged without being asked: {}", envoy.log());
     envoy.sent("KT-ENV-DIAGNOSE: yes\r\n");
-    until("it says what it added", || envoy.log().contains("the request gets X-Virtual-Env: dev.red"));
+    until("the added header is logged", || envoy.log().contains("the request gets X-Virtual-Env: dev.red"));
     assert!(!envoy.log().contains(":authority"));
     envoy.sent("KT-ENV-DIAGNOSE: DEBUG\r\nX-Virtual-Env: base\r\n");
-    until("it says what it carried", || envoy.log().contains("the request carries X-Virtual-Env: base"));
-    until("it says all headers", || envoy.log().contains(":authority: test"));
+    until("the existing header is logged", || {
+        envoy.log().contains("the request carries X-Virtual-Env: base")
+    });
+    until("all headers are logged", || envoy.log().contains(":authority: test"));
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn without_a_tag_no_header_is_added() {
         let envoy = Envoy::start(&filter("x-virtual-env"), tag);
         assert_eq!(envoy.sent(""), [""; 0]);
         envoy.sent("kt-env-diagnose: 1\r\n");
-        until("it says so", || envoy.log().contains("the pod has no tag"));
+        until("it is logged", || envoy.log().contains("the pod has no tag"));
     }
 }
 

@@ -49,8 +49,8 @@ fn failed_lists_and_watches_are_restarted() {
     }
     let operator = Operator::start(&cluster, &SHOP);
     until_subsets(&cluster, &["base", "base-red"]);
-    until("all faults are met", || cluster.state().faults.is_empty());
-    // A new list reveals changes that no watch has observed and that are compacted since.
+    until("all faults have occurred", || cluster.state().faults.is_empty());
+    // A new list reveals changes that no watch observed before their compaction.
     workload(&cluster, "Deployment", "base.blue");
     cluster.compact();
     cluster.cut();
@@ -71,7 +71,7 @@ fn a_failed_lease_is_retried() {
     until_subsets(&cluster, &["base", "base-red"]);
     assert!(operator.terminate());
     let lease = &cluster.all("leases")[0];
-    assert!(lease["spec"]["holderIdentity"].is_null(), "it is given back: {lease}");
+    assert!(lease["spec"]["holderIdentity"].is_null(), "it is released: {lease}");
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn a_changed_certificate_authority_is_trusted_without_a_restart() {
     shop(&cluster);
     fs::write(cluster.file("ca.crt"), Authority::new("former").pem).expect("written");
     let operator = Operator::start(&cluster, &SHOP);
-    until("it is not trusted", || operator.line("the watch failed").is_some());
-    // Its absence is logged once for each of the two clients.
+    until("the server is not trusted", || operator.line("the watch failed").is_some());
+    // The missing file is logged once per client.
     fs::remove_file(cluster.file("ca.crt")).expect("removed");
     let line = operator.until_line("credentials can't be renewed");
     assert!(line["error"].as_str().is_some_and(|error| error.contains("No such file")), "{line}");

@@ -1,4 +1,4 @@
-//! `environment`, tested by its command line.
+//! `environment`, tested through its command line.
 
 mod envoy;
 mod faults;

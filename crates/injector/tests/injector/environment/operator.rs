@@ -1,4 +1,4 @@
-//! The operator with an API server: its writes, the objects that it keeps, and the election of a leader.
+//! The operator with an API server: its writes, the objects that it keeps, and leader election.
 
 use super::program::{
     Operator, cluster, environment, routed, shop, until_subsets, until_told, workload, writes,
@@ -59,9 +59,9 @@ fn a_restart_writes_nothing() {
     until_told(&cluster, "demo", "Routed");
     drop(first);
     let before = writes(&cluster);
-    // The Lease of the first one has to end before.
+    // The first one's Lease must expire before.
     let second = Operator::start(&cluster, &SHOP);
-    until("it has looked", || second.leads() && second.number("sidecar_environment_rounds_total") >= 1);
+    until("it has reconciled", || second.leads() && second.number("sidecar_environment_rounds_total") >= 1);
     assert_eq!(writes(&cluster), before, "{}", second.log());
     assert_eq!(routed(&cluster).map(|(_, routes)| routes), Some(2));
 }
@@ -89,7 +89,7 @@ fn one_of_two_leads_and_the_other_follows_at_once() {
     until("the other one leads", || other.leads());
     assert_eq!(holder(), identity(&other));
     let lease = cluster.find("leases", "shop", "sidecar-injector-environment").expect("it");
-    assert_eq!(lease["metadata"]["labels"]["team"], "shop", "labels stay");
+    assert_eq!(lease["metadata"]["labels"]["team"], "shop", "labels are kept");
     workload(&cluster, "Deployment", "base.blue");
     until_subsets(&cluster, &["base", "base-blue", "base-red"]);
     // Another process takes the Lease: all writes stop.
@@ -97,14 +97,14 @@ fn one_of_two_leads_and_the_other_follows_at_once() {
     lease["spec"]["holderIdentity"] = json!("somebody");
     lease["spec"]["leaseDurationSeconds"] = json!(3600);
     cluster.put(&lease);
-    until("it leads no more", || !other.leads());
+    until("it no longer leads", || !other.leads());
     let before = writes(&cluster);
     cluster.remove("deployments", "shop", "cart-base.blue");
     let rounds = other.number("sidecar_environment_rounds_total");
-    until("it knows", || !get(other.status_address(), "/status").1.contains("cart-base.blue"));
+    until("the change is observed", || !get(other.status_address(), "/status").1.contains("cart-base.blue"));
     assert_eq!((writes(&cluster), other.number("sidecar_environment_rounds_total")), (before, rounds));
     assert!(other.terminate());
-    assert_eq!(holder(), "somebody", "what is not ours is not given back");
+    assert_eq!(holder(), "somebody", "another's Lease is not released");
 }
 
 #[test]

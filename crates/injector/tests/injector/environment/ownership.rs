@@ -8,7 +8,7 @@ use testkit::until;
 const SLOW: [&str; 4] = ["--namespace", "shop", "--debounce", "1h"];
 const OURS: [&str; 2] = ["virtualservices", "destinationrules"];
 
-/// Names of the owners of the shop's objects, in their order; a star marks the controller.
+/// Owners' names of the shop's objects, in order; a star marks the controller.
 fn owners(cluster: &Cluster, plural: &str) -> Option<Vec<String>> {
     let object = cluster.find(plural, "shop", "cart")?;
     let reported = |owner: &Value| {
@@ -44,7 +44,7 @@ fn routes_stay_when_another_environment_takes_over() {
         until_owned(&cluster, &["later*"]);
         until("it is deleted", || cluster.find("virtualenvironments", "shop", "demo").is_none());
         assert!(!was_gone(&cluster), "{cascade}: {}", operator.log());
-        // A further one becomes an owner immediately, before any change to the first.
+        // A third becomes an owner immediately, before any change to the first.
         environment(&cluster, "third", &json!({}));
         until_owned(&cluster, &["later*", "third"]);
         assert!(operator.terminate());
@@ -67,11 +67,11 @@ fn orphans_stay_and_are_taken_over() {
     until_owned(&cluster, &[]);
     cluster.remove("services", "shop", "pay");
     let (before, rounds) = (writes(&cluster), operator.number("sidecar_environment_rounds_total"));
-    until("it has looked", || operator.number("sidecar_environment_rounds_total") > rounds);
-    assert_eq!(writes(&cluster), before, "whoever orphans them wants to keep them");
+    until("it has reconciled", || operator.number("sidecar_environment_rounds_total") > rounds);
+    assert_eq!(writes(&cluster), before, "orphaned objects are kept");
     environment(&cluster, "next", &json!({ "envLabel": { "defaultSubset": "base" } }));
     until_owned(&cluster, &["next*"]);
-    until("pay's are not needed", || cluster.find("virtualservices", "shop", "pay").is_none());
+    until("pay's routes are removed", || cluster.find("virtualservices", "shop", "pay").is_none());
     assert!(!was_gone(&cluster), "{}", operator.log());
     assert!(operator.terminate());
 }

@@ -6,7 +6,7 @@ use std::{ops::Deref, path::Path, process::Command};
 use testkit::cluster::Cluster;
 use testkit::{http::get, running::Logged, until, word};
 
-/// Cluster with Istio's kinds, and VirtualEnvironment by the definition that the program prints.
+/// Cluster with Istio's kinds, and VirtualEnvironment from the definition that the program prints.
 pub(super) fn cluster() -> Cluster {
     let cluster = Cluster::start();
     let version = |name: &str| json!({ "name": name, "served": true });
@@ -125,7 +125,7 @@ impl Operator {
         self.number("sidecar_environment_leading") == 1
     }
 
-    /// Terminates it and waits for its end; true for exit code 0.
+    /// Terminates the operator, and waits; true for exit code 0.
     pub(super) fn terminate(self) -> bool {
         self.0.stop() == Some(0)
     }

@@ -18,7 +18,7 @@ fn until_left(cluster: &Cluster) {
     assert_eq!(route["spec"], own()["spec"]);
     let owners = route["metadata"]["ownerReferences"].as_array();
     assert!(owners.is_none_or(Vec::is_empty), "{route}");
-    assert_eq!(cluster.find("destinationrules", "shop", "cart"), None, "nothing of ours stands beside it");
+    assert_eq!(cluster.find("destinationrules", "shop", "cart"), None, "none of our objects is beside it");
 }
 
 #[test]

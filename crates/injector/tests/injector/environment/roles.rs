@@ -44,10 +44,10 @@ fn the_printed_roles_are_sufficient_and_minimal() {
     });
     workload(&cluster, "Deployment", "base.blue");
     until("there is a further subset", || routed(&cluster).is_some_and(|(subsets, _)| subsets.len() == 3));
-    // The garbage collector removes objects of a deleted VirtualEnvironment; the operator removes superfluous ones.
+    // The garbage collector removes objects of a deleted VirtualEnvironment; the operator removes superfluous objects.
     environment(&cluster, "demo", &json!({}));
     cluster.remove("services", "shop", "cart");
-    until("none is wanted", || {
+    until("no filter remains", || {
         cluster.all("envoyfilters").is_empty() && cluster.all("destinationrules").is_empty()
     });
     cluster.remove("virtualenvironments", "shop", "demo");
@@ -73,9 +73,9 @@ fn the_printed_roles_are_sufficient_and_minimal() {
         }
     }
     let more: Vec<_> = query.difference(&granted).collect();
-    assert!(more.is_empty(), "asked, but not granted: {more:?}");
+    assert!(more.is_empty(), "requested, but not granted: {more:?}");
     let less: Vec<_> = granted.difference(&query).collect();
-    assert!(less.is_empty(), "granted, but not asked: {less:?}");
+    assert!(less.is_empty(), "granted, but not requested: {less:?}");
     assert_eq!(cluster.all("leases").len(), 1);
     assert_eq!(cluster.all("virtualenvironments"), [Value::Null; 0]);
 }

@@ -1,6 +1,6 @@
 //! The operator with an API server that refuses the same request repeatedly: it survives, and its requests become rarer.
 //!
-//! The rate is measured by the time until a number of requests: a slow machine only makes that longer.
+//! The rate is measured by the time for a number of requests: a slow machine only takes longer.
 
 use super::program::{Operator, cluster, shop, until_subsets, workload};
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ fn until_listed(cluster: &Cluster, plural: &str, count: usize, least: Duration) 
 #[test]
 #[ignore = "back-offs of many seconds"]
 fn versions_that_are_always_too_old_cause_no_storm_of_lists() {
-    // As the answer, and within a watch that has begun.
+    // As the answer, and within a running watch.
     for fault in [Fault::Refuse(410), Fault::Gone] {
         let cluster = cluster();
         shop(&cluster);
@@ -58,7 +58,7 @@ fn missing_definitions_are_awaited() {
     until("all others are known", || !status(&operator)["Labels"].as_object().is_none_or(Map::is_empty));
     istio.into_iter().for_each(put);
     until_subsets(&cluster, &["base", "base-red"]);
-    assert_eq!(cluster.count("list", "services"), 1, "what was known is not listed again");
+    assert_eq!(cluster.count("list", "services"), 1, "known objects are not listed again");
     assert!(operator.terminate());
 }
 
@@ -87,7 +87,7 @@ fn lists_that_are_always_refused_become_rarer() {
     assert!(operator.terminate());
 }
 
-/// Adds enough Deployments that the shop's own one is in the third page.
+/// Adds enough Deployments to move the shop's to the third page.
 fn more_deployments(cluster: &Cluster) {
     for number in 0..450 {
         cluster.put(&json!({ "apiVersion": "apps/v1", "kind": "Deployment",
@@ -101,7 +101,7 @@ fn pages_together_may_exceed_the_timeout_of_a_call() {
     let cluster = cluster();
     shop(&cluster);
     more_deployments(&cluster);
-    // Calls have two seconds.
+    // Calls time out after two seconds.
     cluster.storm("list", "deployments", Fault::Slow(Duration::from_millis(900)));
     let operator = Operator::start(&cluster, &SHOP);
     until_subsets(&cluster, &["base", "base-red"]);

@@ -1,4 +1,4 @@
-//! Function calls of a template: the number of values, their stand-ins, and a limit on the work of all calls of a rendering.
+//! Function calls of a template: the number of values, their stand-ins, and a limit on a rendering's work.
 
 use crate::admission::Cancellation;
 use crate::template::go::{data, standin};
@@ -7,13 +7,13 @@ use std::{cell::RefCell, collections::BTreeMap, mem, ops::RangeInclusive};
 
 pub(super) type FunctionResult = Result<Value, String>;
 
-/// Functions by their names; errors have the first one.
+/// Functions by their names; errors show the first one.
 pub(super) type FunctionTable = &'static [(&'static [&'static str], Func)];
 
 /// Maximum number of values of a function without a limit.
 pub(super) const ANY: usize = usize::MAX;
 
-/// Limit of one rendering's input to functions, in bytes of strings and items of lists: at most a second's work.
+/// Maximum input to functions in one rendering, in string bytes and list items: at most a second's work.
 const WORK: usize = 64 << 20;
 
 /// Longest result of a function, in bytes.
@@ -34,7 +34,7 @@ thread_local! {
     pub(super) static RENDERING: RefCell<Rendering> = RefCell::default();
 }
 
-/// Begins a rendering with these variables of the control plane and a new limit of work.
+/// Begins a rendering with these variables of the control plane and a new work limit.
 pub(in crate::template::go) fn begin(variables: BTreeMap<String, String>, cancellation: Cancellation) {
     RENDERING.set(Rendering { left: WORK, variables, cancellation, ..Rendering::default() });
 }
@@ -54,7 +54,7 @@ pub(super) enum FunctionOwner {
     Sprig,
 }
 
-/// Functions that receive containers and read fields other than variables, or only pass them on.
+/// Functions that read containers' fields other than variables, or only pass containers on.
 const PASS_BY: [&str; 7] =
     ["applicationPorts", "append", "first", "includeInboundPorts", "last", "list", "otelResourceAttributes"];
 
@@ -70,7 +70,7 @@ pub(super) fn passes(
     let values = |count| if count == 1 { "1 value".to_owned() } else { format!("{count} values") };
     let given = args.len();
     let mut args = args;
-    // Istio's own functions get more arguments with new releases; without the unknown ones, most pods are the same.
+    // New releases add arguments to Istio's own functions; most pods are the same without them.
     if given > most && owner == FunctionOwner::Istio {
         let takes = values(most);
         let remark = format!("{name} takes {takes} here, but got {given}; the last ones have no effect");
@@ -129,8 +129,7 @@ fn charge(name: &str, args: &[Value]) -> Result<(), FuncError> {
 pub(super) fn spend(work: usize) -> Result<(), String> {
     RENDERING.with_borrow_mut(|rendering| {
         let left = rendering.left.checked_sub(work);
-        rendering.left =
-            left.ok_or("the template did not finish: its functions exceeded the limit of work")?;
+        rendering.left = left.ok_or("the template did not finish: its functions exceeded the work limit")?;
         Ok(())
     })
 }

@@ -1,5 +1,5 @@
-//! Functions that write and read JSON, YAML and base 64, and checksums, which cause new pods when a configuration changes; no
-//! secret depends on the checksums.
+//! Functions for JSON, YAML, base 64 and checksums. Checksums cause new pods when a configuration changes; no secret depends on
+//! them.
 
 use super::{ANY, Fields, FunctionResult, functions, text, values::union};
 use crate::template::go::data::{self, fields_in_order, json_fields};
@@ -34,7 +34,7 @@ fn needs_code(c: char, html: bool) -> bool {
         || (html && matches!(c, '<' | '>' | '&'))
 }
 
-/// A string with stand-ins resolved if their originals will be escaped, and so harmless; others stay.
+/// Resolves stand-ins whose originals will be escaped and thus harmless; others stay.
 fn meant(text: &str, html: bool) -> String {
     let is_escaped = |c: char| matches!(c, '"' | '\\') || needs_code(c, html);
     text.chars().map(|c| Some(standin::original(c)).filter(|meant| is_escaped(*meant)).unwrap_or(c)).collect()
@@ -45,7 +45,7 @@ pub(crate) fn as_go_writes(json: &str) -> String {
     escaped(json, true)
 }
 
-/// JSON with escapes that its own writer omits. Outside of strings, line breaks are the only such characters.
+/// JSON with escapes that `serde_json` omits. Outside of strings, line breaks are the only such characters.
 fn escaped(json: &str, html: bool) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -59,7 +59,7 @@ fn escaped(json: &str, html: bool) -> String {
 }
 
 pub(super) fn quoted(text: &str) -> String {
-    escaped(&serde_json::to_string(&meant(text, false)).expect("a text is JSON"), false)
+    escaped(&serde_json::to_string(&meant(text, false)).expect("a string is JSON"), false)
 }
 
 /// A value as one line of JSON: keys of maps sorted, fields of structures by their JSON names.

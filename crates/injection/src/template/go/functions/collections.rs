@@ -1,5 +1,5 @@
-//! Functions of lists and maps. None changes a map in place: `set`, `unset` and the merging ones return a new one. The module
-//! `text` rewrites a template's calls of them to assignments, so that variables change as with sprig.
+//! Functions on lists and maps. None changes a map in place: `set`, `unset` and merges return a new map. The module `text`
+//! rewrites a template's calls of them as assignments, so that variables change as with sprig.
 
 use super::values::{go, union};
 use super::{ANY, Fields, FunctionResult, field, fields, functions, is_empty, list, list_of, spend, text};
@@ -65,7 +65,7 @@ functions! {
 fn unique(items: &[Value]) -> FunctionResult {
     let mut kept: Vec<Value> = Vec::new();
     for item in items {
-        // Each is compared with all before it; a comparison costs about 8 bytes of work.
+        // Compares each item with its predecessors, at about 8 bytes of work each.
         spend(kept.len() * 8)?;
         if !kept.contains(item) {
             kept.push(item.clone());
@@ -129,7 +129,7 @@ fn dig(args: &[Value]) -> FunctionResult {
     Ok(found.clone())
 }
 
-/// Merges maps recursively. The first value of a key counts; with `overwrites`, the last.
+/// Merges maps recursively. The first value of a key wins; with `overwrites`, the last.
 fn merged(args: &[Value], overwrites: bool) -> FunctionResult {
     let mut target = fields(&args[0])?;
     for arg in &args[1..] {

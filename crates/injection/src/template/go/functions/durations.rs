@@ -1,4 +1,4 @@
-//! Durations, which need no clock, and the methods of Go values, most of them of durations.
+//! Durations, which need no clock, and methods of Go values, mostly of durations.
 
 use crate::syntax::canonical_quantity;
 use gtmpl_ng::{FuncError, Value};

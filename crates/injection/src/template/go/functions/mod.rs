@@ -1,5 +1,4 @@
-//! Functions of templates: Istio's, and those of sprig that are independent of machine, clock and randomness. Istio's take
-//! precedence.
+//! Template functions: Istio's, which take precedence, and sprig's that depend on no machine, clock or randomness.
 
 mod call;
 pub(super) mod codings;

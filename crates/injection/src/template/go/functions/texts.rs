@@ -1,4 +1,4 @@
-//! Functions of strings: quotes, cases, spaces, and parts.
+//! String functions: quotes, case, spaces, and parts.
 
 use super::codings::quoted;
 use super::{ANY, FunctionResult, MAX_OUTPUT, functions, is_nothing, list_of, spend, text, whole};
@@ -102,7 +102,7 @@ fn repeat(args: &[Value]) -> FunctionResult {
     Ok(what.repeat(count).into())
 }
 
-/// Indents the lines of a string, the first only for `nindent`: `indent` is Istio's.
+/// Indents a string's lines; the first only for `nindent`, since `indent` is Istio's.
 pub(super) fn indented(args: &[Value], first: bool) -> Result<String, String> {
     let (spaces, text) = (whole(&args[0]), text(&args[1]));
     let count = usize::try_from(spaces).ok().filter(|spaces| *spaces <= 256);
@@ -144,7 +144,7 @@ fn truncated(text: &str, count: i64) -> String {
     text.chars().skip(skipped).take(most).collect()
 }
 
-/// The characters from `start` to before `end`; a negative index is the text's start or end.
+/// The characters from `start` up to `end`; a negative index means the text's start or end.
 fn substr(start: i64, end: i64, text: &str) -> String {
     let (start, end) = (usize::try_from(start).unwrap_or(0), usize::try_from(end).unwrap_or(usize::MAX));
     text.chars().skip(start).take(end.saturating_sub(start)).collect()

@@ -1,5 +1,5 @@
-//! Values as functions use them, and functions that select, inspect and compare values, including Go's own that read strings; and
-//! integer arithmetic with errors for overflows.
+//! Values as functions use them; functions that select, inspect and compare values, including Go's own that read strings; integer
+//! arithmetic with errors for overflows.
 
 use super::{ANY, FunctionResult, RENDERING, functions};
 use crate::template::go::standin;
@@ -49,7 +49,7 @@ functions! {
     "round" reads 2..=3, |args| {
         let places = i32::try_from(whole(&args[1]).clamp(-300, 300)).unwrap_or(0);
         let scaled = float(&args[0]) * 10_f64.powi(places);
-        // Rounds up from here; a negative number has no part that reaches it.
+        // Rounds up from this fraction, which negative numbers never reach.
         let up = scaled.fract() >= args.get(2).map_or(0.5, float);
         let rounded = if up { scaled.ceil() } else { scaled.floor() };
         Ok((rounded / 10_f64.powi(places)).into())
@@ -96,12 +96,12 @@ pub(super) fn whole(value: &Value) -> i64 {
 }
 
 /// Without fraction; saturates if out of range.
-#[expect(clippy::cast_possible_truncation, reason = "the cast is the saturating one that is wanted")]
+#[expect(clippy::cast_possible_truncation, reason = "the saturating cast is intended")]
 fn truncated(number: f64) -> i64 {
     number.trunc() as i64
 }
 
-/// An integer literal of Go, also of YAML 1.1, optionally with zeros after a decimal point.
+/// A Go or YAML 1.1 integer literal, optionally with zeros after a decimal point.
 fn of_literal(text: &str) -> Option<i64> {
     let has_no_part = |part: &str| !part.is_empty() && part.bytes().all(|b| b == b'0');
     let text = text.split_once('.').filter(|(_, part)| has_no_part(part)).map_or(text, |(whole, _)| whole);
