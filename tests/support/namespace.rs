@@ -119,6 +119,16 @@ impl Namespace {
         });
     }
 
+    /// Waits until both ends of the link are up; until then, the kernel has no route to the network of an IPv6 address on it.
+    fn wait_for_link(&self, nic: &str) {
+        let is_running = || {
+            let mut links = getifaddrs().unwrap_or_else(|error| panic!("listing links failed: {error}"));
+            links.any(|link| link.interface_name == nic && link.flags.contains(InterfaceFlags::IFF_RUNNING))
+        };
+        wait::until_ok(|| self.run(is_running).then_some(()).ok_or_else(|| format!("{nic} has no carrier")));
+        self.wait_for_addresses();
+    }
+
     pub(crate) fn set(&self, parameter: &str, value: &str) {
         let path = format!("/proc/sys/net/{parameter}");
         self.run(|| std::fs::write(&path, value))
@@ -165,6 +175,9 @@ pub(crate) fn join(near: End<'_>, far: End<'_>) {
     namespace.ip(&format!("link add {nic} index {index} type veth peer name {peer} netns {peer_path}"));
     for (namespace, nic, [v4, v6]) in [near, far] {
         namespace.ip(&format!("addr add {v4} dev {nic}\naddr add {v6} dev {nic} nodad\nlink set {nic} up"));
+    }
+    for (namespace, nic, _) in [near, far] {
+        namespace.wait_for_link(nic);
     }
 }
 

@@ -236,9 +236,8 @@ fn by_manifest(
     packet: &PacketArguments,
     destinations: &[String],
 ) -> Result<Vec<(usize, Option<ManifestAnswer>)>, Problems> {
-    let (text, name) = (pod.object.to_string(), format!("pod/{}", pod.name));
-    let raw = packet.settings(&destinations[0]);
-    let subjects = Subject::of_manifest(&raw, &[], &name, &text, RemoteHost::host)?;
+    let (text, raw) = (pod.object.to_string(), packet.settings(&destinations[0]));
+    let subjects = Subject::of_manifest(&raw, &[], "", &text, RemoteHost::host)?;
     let [subject] = &subjects[..] else {
         // A pod is a single subject.
         return Err(Problems(vec![InputProblem::of("POD", "is not one pod")]));
