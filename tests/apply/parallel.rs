@@ -57,7 +57,10 @@ fn the_holder_of_the_lock_is_named() {
             let flags = ["--lock-wait", seconds, "--network-namespace", &path];
             let arguments = call("apply", Variant::Legacy, &[REDIRECT, &flags].concat());
             let printed = binary(&arguments).outcome().with(1, "the lock is held").stderr;
-            assert!(printed.contains(&format!("process {} holds the lock", process::id())), "{printed}");
+            assert!(
+                printed.contains(&format!("process {} holds the iptables lock", process::id())),
+                "{printed}"
+            );
         }
         // The nft variant takes no lock.
         let arguments = call("apply", Variant::Nft, &[REDIRECT, &["--network-namespace", &path]].concat());

@@ -174,5 +174,5 @@ fn failed_repair_watch_names_its_cause() {
     let printed = repair(&copy, Path::new("/nowhere"), &["--watch"]).with(1, "repair").stderr;
     assert!(printed.contains(&format!("neither at {} nor on PATH", beside.display())), "{printed}");
     let printed = repair(&copy, Path::new("/nowhere"), &[]).with(2, "repair").stderr;
-    assert!(printed.contains("--netns: is missing; give"), "{printed}");
+    assert!(printed.contains("--netns: is missing; identify"), "{printed}");
 }

@@ -90,7 +90,7 @@ fn all_errors_are_reported_together() {
         (&["--pid", "0"], "--pid: \"0\" is not a process"),
         (&["--pid", "x"], "--pid: \"x\" is not a process"),
         (&["--pid", "1", "--netns", "/x"], "--netns: contradicts --pid"),
-        (&[], "--netns: is missing; give"),
+        (&[], "--netns: is missing; identify"),
     ] {
         let printed = repair(container, &["-p", "0"]).with(2, part).stderr;
         assert!(printed.contains(part) && printed.contains("--envoy-port"), "{container:?}: {printed}");

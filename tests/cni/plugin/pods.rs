@@ -132,5 +132,5 @@ fn without_a_pods_name_only_the_network_can_capture() {
         run("ADD", &variables, &annotated(&node, &[INJECTED], &json!({})).to_string()).well();
     }
     assert_eq!(rules(&pod), "");
-    assert!(node.lines().iter().all(|line| line["reason"].to_string().contains("the name and namespace")));
+    assert!(node.lines().iter().all(|line| line["reason"].to_string().contains("name or namespace")));
 }

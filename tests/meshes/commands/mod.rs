@@ -44,6 +44,6 @@ fn a_sandbox_of_each() {
         let tour = binary(&["sandbox", "--mesh", mesh.name()]).outcome();
         let text = tour.with(0, &format!("{mesh}: the tour")).text();
         assert!(text.contains("captured"), "{mesh}:\n{text}");
-        assert!(text.contains("Calls of the proxy must leave the pod"), "{mesh}:\n{text}");
+        assert!(text.contains("The proxy's calls must leave the pod"), "{mesh}:\n{text}");
     }
 }

@@ -26,7 +26,7 @@ settings! {
         InboundPorts: "istio-inbound-ports" 'b' ["ISTIO_INBOUND_PORTS"]
             @ ["traffic.sidecar.istio.io/includeInboundPorts"]
             example "80,8000-8999" features [Directions, InboundOnly, Ranges], Value("PORT,.."),
-            "Inbound ports to capture, or '*' for all [default: none; with --filename or in the sandbox, all]";
+            "Inbound ports to capture, or '*' for all [default: none; in manifests and the sandbox, all]";
         InboundPortsExclude: "istio-local-exclude-ports" 'd' ["ISTIO_LOCAL_EXCLUDE_PORTS"]
             @ ["traffic.sidecar.istio.io/excludeInboundPorts"]
             example "15020,15021,15090" features [InboundExcept, Ranges], Value("PORT,.."),
@@ -38,7 +38,7 @@ settings! {
         ServiceCidr: "istio-service-cidr" 'i' ["ISTIO_SERVICE_CIDR"]
             @ ["traffic.sidecar.istio.io/includeOutboundIPRanges"]
             example "10.0.0.0/8,fd00::/8" features [Directions, OutboundNetworks], Value("CIDR,.."),
-            "Outbound networks to capture, or '*' for all [default: none; with --filename or in the sandbox, all]";
+            "Outbound networks to capture, or '*' for all [default: none; in manifests and the sandbox, all]";
         ServiceExcludeCidr: "istio-service-exclude-cidr" 'x' ["ISTIO_SERVICE_EXCLUDE_CIDR"]
             @ ["traffic.sidecar.istio.io/excludeOutboundIPRanges"]
             example "10.96.0.1/32" features [OutboundNetworksExcept], Value("CIDR,.."),

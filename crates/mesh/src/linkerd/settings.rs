@@ -48,7 +48,7 @@ settings! {
             example "debug" of ["panic", "fatal", "error", "warn", "warning", "info", "debug", "trace"], Value("LEVEL"),
             "Log level: panic, fatal, error, warn, warning, info, debug or trace [default: info]";
         IptablesMode: "iptables-mode" _ [] example "nft" of ["legacy", "nft", "plain"], Value("MODE"),
-            "iptables programs to use: legacy, nft, or plain (no suffix); overrides --firewall-bin-path [default: legacy]";
+            "Overrides --firewall-bin-path with these iptables programs: legacy, nft, or plain (no suffix) [default: legacy]";
         FirewallBinPath: "firewall-bin-path" _ []
             example "iptables-nft" of ["iptables-legacy", "iptables-nft", "iptables"], Value("NAME"),
             "Like --iptables-mode, by program name: iptables-legacy, iptables-nft or iptables";
