@@ -1,9 +1,9 @@
-//! Benchmark of whole processes, from spawn to exit, as a pod's start pays for them. Every run gets a new network namespace, made
-//! before the clock starts. The rows of a table take turns, run by run, so that load on the machine affects all rows alike and
-//! medians compare fairly. The result is a Markdown table; a row is one entry in [`tables`]. Memory is the largest resident set
-//! of any process in the row, children included. `BENCH_RUNS` sets each row's runs, `SIDECAR_INIT` the binary, `BENCH_BEFORE`
-//! another binary to run beside it; `BENCH_LOAD=1` keeps every core busy meanwhile. Arguments select rows by a part of the
-//! table's title or the row's name.
+//! Benchmark of whole processes, from spawn to exit: their cost at a pod's start. Every run gets a new network namespace, made
+//! before the clock starts. A table's rows take turns, run by run, so that load on the machine affects all rows alike and medians
+//! compare fairly. The result is a Markdown table; a row is one entry in [`tables`]. Memory is the largest resident set of any
+//! process in the row, children included. `BENCH_RUNS` sets runs per row, `SIDECAR_INIT` the binary, `BENCH_BEFORE` another
+//! binary to run beside it; `BENCH_LOAD=1` keeps every core busy meanwhile. Arguments select rows by part of the table title or
+//! row name.
 
 use std::env;
 use std::error::Error;
@@ -186,7 +186,7 @@ fn tables(binary: &Path, scratch: &Scratch) -> Outcome<Vec<Table>> {
 }
 
 impl Table {
-    /// Keeps the selected rows and their baselines; all if none are selected.
+    /// Keeps selected rows and their baselines; every row if none is selected.
     fn keep(&mut self, selected: &[&str]) {
         let title = self.title;
         let is_selected = |name: &str| {
@@ -362,7 +362,7 @@ fn binary() -> Outcome<PathBuf> {
     if path.is_file() { Ok(path) } else { Err(format!("{} is not built", path.display()).into()) }
 }
 
-/// The figures' conditions in one line: kernel, iptables and cores.
+/// Test conditions in one line: kernel, iptables and cores.
 fn surroundings(runs: usize) -> Outcome<String> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let iptables = stdout_of(&mut program(Path::new("iptables"), &["--version"]))?;

@@ -1,5 +1,5 @@
 //! Benchmark of the work between the arguments and the first system call: configuration, policy, render, parse and plan, for a
-//! pod without options, the usual init container and lists of thousands of entries; also of lint before apply, with short lists.
+//! pod without options, a typical init container and lists of thousands of entries; also lint before apply, with short lists.
 
 use diagnose::lint;
 use divan::{Bencher, black_box};

@@ -62,7 +62,7 @@ impl Visit for EventText {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let text = match field.name() {
             "message" => format!(" {value:?}"),
-            // A finding's code, in the form of lint.
+            // A finding's code, as lint prints it.
             "code" if self.is_sentence => format!(" ({value:?})"),
             name => format!(" {name}={value:?}"),
         };

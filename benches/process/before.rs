@@ -1,11 +1,11 @@
-//! Adds a row with another build, such as the previous release, beside each row of the current build.
+//! Adds a row for another build, such as the previous release, beside each row of the current build.
 
 use super::{Outcome, Row, Table};
 use std::{env, path::Path, process::Command};
 
 const VARIABLE: &str = "BENCH_BEFORE";
 
-/// Adds a row with the other build after each row that runs `binary`; both take turns like all rows.
+/// Adds a row for the other build after each row that runs `binary`.
 pub(super) fn add_to(table: &mut Table, binary: &Path) -> Outcome<()> {
     let Some(before) = env::var_os(VARIABLE) else { return Ok(()) };
     let before = Path::new(&before);

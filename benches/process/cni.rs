@@ -1,7 +1,7 @@
 //! Benchmark of the CNI plugin: calls for a node's containers, one at a time and as many at once as a runtime starts. Each verb
-//! is measured from the plugin's spawn to its exit. The calls run in a mount namespace with an empty `/run`, apart from the state
-//! of the machine's plugin and the lock that all iptables programs share; the last rows hold that lock. `BENCH_CONTAINERS` is the
-//! number of containers (250).
+//! is measured from the plugin's spawn to its exit. The calls run in a mount namespace with an empty `/run`, apart from the
+//! machine's plugin state and its shared iptables lock; the last rows hold that lock. `BENCH_CONTAINERS` is the number of
+//! containers (250).
 
 use super::{Outcome, in_fresh_namespace, succeed};
 use nix::{

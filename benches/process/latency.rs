@@ -1,6 +1,6 @@
-//! Benchmark of a captured TCP connection's handshake, with lists of several lengths. Every case keeps its namespace for the
-//! whole measurement, and cases take turns. The connection goes to a port on no list, so it passes all rules to a listener in the
-//! same namespace; without rules, it reaches the listener directly. A reset ends it and leaves no state for the next connection.
+//! Benchmark of a captured TCP connection's handshake, with port lists of several lengths. Every case keeps its namespace
+//! throughout, and cases take turns. The connection goes to a port on no list, so it passes all rules to a listener in the same
+//! namespace; without rules, it reaches the listener directly. A reset ends the connection and leaves no state behind.
 
 use super::nftables::ports;
 use super::{Outcome, in_fresh_namespace, program, stdout_of, succeed};
@@ -30,7 +30,7 @@ const COLUMNS: [(&str, &[&str]); 3] = [
     ("iptables-legacy", &["--force-iptables-binary", "legacy"]),
 ];
 
-/// Handle of a case's thread: requests a turn and receives its times.
+/// Handle to a case's thread: requests a turn and receives its times.
 struct Case {
     turn: Sender<()>,
     times: Receiver<Outcome<Vec<Duration>>>,

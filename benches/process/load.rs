@@ -17,7 +17,7 @@ pub(super) fn start() -> Outcome<Load> {
     };
     let mut load = Load(Vec::new());
     for _ in 0..cores {
-        // The kernel kills it when this process ends.
+        // The kernel kills it with this process.
         let mut busy = Command::new("setpriv");
         busy.args(["--pdeathsig", "KILL", "sha256sum", "/dev/zero"]);
         busy.stdin(Stdio::null()).stdout(Stdio::null());

@@ -1,4 +1,4 @@
-//! The native nf_tables table with lists of several lengths, against `nft` and iptables with the same rules.
+//! The native nf_tables table with port lists of several lengths, compared with `nft` and iptables.
 
 use super::{Outcome, Row, Scratch, Table, in_fresh_namespace, program, restore_files, stdout_of};
 use std::{path::Path, process::Command};

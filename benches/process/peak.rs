@@ -1,5 +1,5 @@
 //! Largest resident set of a program, its children included, read in a separate run. The kernel also counts memory from before
-//! the `exec`, so a small process starts the program; its memory is the column's floor, as `/bin/true` shows.
+//! the `exec`, so a small process starts the program; that process's memory is the floor, as `/bin/true` shows.
 
 use super::{Outcome, stdout_of, succeed};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -9,7 +9,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Makes this program run another and print the other's peak memory.
+/// Makes this program run a command and print its peak memory.
 pub(super) const FLAG: &str = "--peak";
 
 /// Runs `command` from a small process.

@@ -14,14 +14,14 @@ pub struct Desired {
     pub made: Option<Made>,
 }
 
-/// Provenance of rules. No rule depends on it, and rules that differ in nothing else are equal.
+/// Provenance of rules. No rule depends on it, and comparisons ignore it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Made {
     pub version: String,
     pub command: String,
     /// In RFC 3339 format.
     pub at: String,
-    /// The capture settings in the caller's form.
+    /// The capture settings in the caller's format.
     pub settings: String,
 }
 
@@ -42,7 +42,7 @@ impl Desired {
     }
 }
 
-/// UDP flows that the rules capture. NAT skips a flow older than the rules until conntrack forgets it.
+/// UDP flows that the rules capture. NAT skips flows older than the rules until conntrack forgets them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaleFlows {
     pub port: u16,
@@ -53,7 +53,7 @@ pub struct StaleFlows {
 }
 
 impl StaleFlows {
-    /// True if conntrack has to forget a flow; false if NAT has rewritten the flow: its entry translates the replies.
+    /// True if the rules capture the flow. Callers exclude flows that NAT has rewritten: their entries translate the replies.
     pub fn includes(&self, destination: IpAddr, port: u16, zone: u16) -> bool {
         let captured =
             self.destinations.as_ref().is_none_or(|destinations| destinations.contains(&destination));

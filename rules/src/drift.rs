@@ -1,5 +1,5 @@
-//! Differences between live and desired rules, chain by chain. None if a plan ([`crate::plan`]) would be empty, or only replace
-//! rules with our equivalents.
+//! Differences between live and desired rules, chain by chain. Empty if a plan ([`crate::plan`]) is empty, or only replaces rules
+//! with our equivalents.
 
 use crate::{
     Chain, ChainName, ListedRule, Match, Negatable, Ownership, PortRange, Protocol, Rule, State, Table,
@@ -42,7 +42,7 @@ pub enum Reason {
     Extra,
     Moved,
     Changed,
-    /// A foreign rule that precedes ours and may decide about packets.
+    /// A foreign rule before ours that may decide a packet's verdict.
     ForeignBefore,
 }
 
@@ -133,7 +133,7 @@ fn chain_drift(
     Some(ChainDrift { table, chain: chain.clone(), lines })
 }
 
-/// True for a TCP-only jump (upstream's until 1.20) if its chains decide about TCP only.
+/// True for a TCP-only jump (upstream's until 1.20) to chains that affect only TCP.
 fn is_enough(there: &ListedRule, desired: &ListedRule, state: &State, table: Table) -> bool {
     const TCP: Match = Match::Protocol(Protocol::Tcp);
     let (ListedRule::Typed(there), ListedRule::Typed(desired)) = (there, desired) else { return false };
@@ -171,7 +171,7 @@ pub fn compare<T: Clone + Ord>(live: &[T], desired: &[T]) -> Vec<Compared<T>> {
     compared.map(|compared| compared.with_line(lines[compared.line].clone())).collect()
 }
 
-/// [`compare`] on line numbers, so that the binary has the generic code once.
+/// The part of [`compare`] that is not generic, to compile only once.
 fn compare_numbers(live: &[usize], desired: &[usize]) -> Vec<Compared<usize>> {
     let mut surplus: BTreeMap<usize, isize> = BTreeMap::new();
     live.iter().for_each(|line| *surplus.entry(*line).or_default() += 1);
@@ -211,7 +211,7 @@ pub fn is_the_same_unpacked(there: &[ListedRule], desired: &[ListedRule]) -> boo
 #[derive(PartialEq, Eq)]
 enum Part<'a> {
     Others(&'a [ListedRule]),
-    /// The rules from each of these ports up to the next, in order and without their port condition.
+    /// First port of each range, with the rules for that range, in order, without their port conditions.
     Run(Vec<(u32, Vec<Rule>)>),
 }
 
@@ -258,7 +258,7 @@ fn by_port(run: &[(&[PortRange], Rule)]) -> Vec<(u32, Vec<Rule>)> {
         changes.into_iter().for_each(|(index, step)| *taking.entry(index).or_default() += step);
         taking.retain(|_, ranges| *ranges > 0);
         let mut rules: Vec<Rule> = taking.keys().map(|index| run[*index].1.clone()).collect();
-        // A port may be listed twice.
+        // Equal rules may overlap.
         rules.dedup();
         if by_port.last().is_none_or(|(_, before)| *before != rules) {
             by_port.push((port, rules));

@@ -185,7 +185,7 @@ impl Condition {
         (kind.has_ranges() && is_whole(&self.values.joined())).then_some(!self.negated)
     }
 
-    /// False if packets may fail both: without a connection, there is no connection mark (`nft_ct_get_eval`).
+    /// False if packets may fail condition and negation: no connection, no mark (`nft_ct_get_eval`).
     pub(crate) fn has_opposite(&self) -> bool {
         !matches!(self.field, Field::Connmark(_))
     }
@@ -203,7 +203,7 @@ impl Condition {
         self.lies_in(other, !other.negated)
     }
 
-    /// True if all values admitted by `self` are among `other`'s, or none if `negated`.
+    /// True if `other` holds all values admitted by `self` or, if `negated`, none.
     fn lies_in(&self, other: &Self, negated: bool) -> bool {
         self.field == other.field
             && match (self.negated, negated) {
@@ -215,7 +215,7 @@ impl Condition {
     }
 }
 
-/// Types of values: fixed-width numbers, in the kernel and in the rules.
+/// Value types: fixed-width numbers in the kernel and in rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DataType {
     InterfaceName,

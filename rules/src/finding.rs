@@ -1,5 +1,5 @@
-//! Findings about a configuration, a manifest or a network namespace, each with a code for its kind, for programs, searches and
-//! `--allow` (`sidecar-init help findings`). The meaning of a code never changes: an unused code is retired.
+//! Findings about a configuration, a manifest or a network namespace, each with a code for programs, searches and `--allow`
+//! (`sidecar-init help findings`). The meaning of a code never changes: an unused code is retired.
 
 use std::fmt;
 
@@ -87,8 +87,8 @@ codes! {
     SI045 Unreadable
         "Part of a network namespace or its kernel can't be read, so its state is unknown.";
     SI046 BlockedTable "Packets skip a table's rules, or the table can't be changed.";
-    SI047 OthersFirst "Other programs' rules may decide about packets before ours.";
-    SI048 Overruled "Other programs' rules decide about traffic that should be captured.";
+    SI047 OthersFirst "Other programs' rules may decide verdicts before ours.";
+    SI048 Overruled "Other programs' rules overrule the capture of traffic.";
     SI049 MayDrop "A chain of another program may drop packets.";
     SI050 UnknownOrigin "Rules or routes may belong to another program, so clean keeps them.";
     SI051 IncompleteRules "Rules are incomplete, or in several backends.";

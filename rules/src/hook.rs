@@ -9,7 +9,7 @@ pub enum Table {
     Raw,
     /// Marks and TPROXY.
     Mangle,
-    /// Addresses and REDIRECT; sees only the first packet of a connection. Its hooks that change sources come last.
+    /// Addresses and REDIRECT; sees only the first packet of a connection. Source NAT hooks come last.
     Nat,
     Filter,
     Security,
@@ -18,7 +18,7 @@ pub enum Table {
 impl Table {
     pub const ALL: [Self; 5] = [Self::Raw, Self::Mangle, Self::Nat, Self::Filter, Self::Security];
 
-    /// In the order of restore text.
+    /// In restore text order.
     pub const LISTED: [Self; 5] = [Self::Filter, Self::Mangle, Self::Nat, Self::Raw, Self::Security];
 
     pub fn name(self) -> &'static str {

@@ -1,7 +1,7 @@
 //! Leftovers of the mesh's own program, such as `istio-iptables`, in base chains and in routing: rules, policy rules, routes and
-//! addresses without a comment that marks an owner. That program is the predecessor here: ours takes over its objects.
+//! addresses without a comment that marks an owner. We call that program the predecessor and take over its objects.
 //!
-//! A part proven to be the predecessor's is inherited: a change replaces it, and cleaning removes it. A part that only resembles
+//! An object proven to be the predecessor's is inherited: a change replaces it, and cleaning removes it. One that only resembles
 //! the predecessor's may belong to any program: it is doubtful, kept, and reported.
 
 use crate::routing::{Object, RoutingEntry};
@@ -139,8 +139,8 @@ impl<'a> Claims<'a> {
     }
 
     /// Claims the predecessor's rules for virtual machines' interfaces, at the head of their chain. In a table not proven to be
-    /// the predecessor's, claims them only if no network is captured and the chain holds nothing else of the owner: otherwise,
-    /// rules that capture the machines' traffic would follow.
+    /// the predecessor's, claims them only if no network is captured and the chain holds no rule of the owner: otherwise, rules
+    /// that capture the machines' traffic would follow.
     fn claim_heads(&mut self, is_its_table: bool) {
         let captures_networks = captures_networks(self.state, self.table, self.owner);
         for (hook, lines) in self.base_chains() {
@@ -190,7 +190,7 @@ pub fn doubtful<'a>(
 ) -> impl Iterator<Item = (Table, Hook, &'a ListedRule)> {
     Table::LISTED.into_iter().flat_map(move |table| {
         let of = move |predecessor| {
-            // Without proof such a rule is as likely to be any other program's.
+            // Without proof, such a rule may be any program's.
             candidates(state, table, owner, predecessor).filter(|rule| rule.proof != Proof::NoComments)
         };
         let places: BTreeSet<(Hook, usize)> =
@@ -292,7 +292,7 @@ impl Evidence {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inheritance {
     pub inherited: BTreeSet<RoutingEntry>,
-    /// Objects of other owners that share its chains, found by protocol.
+    /// Joined owners' objects, found by protocol.
     pub joined: BTreeSet<RoutingEntry>,
     pub doubtful: BTreeSet<RoutingEntry>,
 }
@@ -333,7 +333,7 @@ pub fn classify_routing(
             {
                 found.inherited.insert(entry);
             } else if exists(Object::Route { family, table }) {
-                // Together they are the usual TPROXY setup.
+                // Such a pair is typical of TPROXY.
                 found.doubtful.insert(entry);
             }
         }
@@ -343,7 +343,7 @@ pub fn classify_routing(
         rules.iter().any(points_to_table)
     };
     let is_ipv6 = |entry: &RoutingEntry| entry.object.family() == Family::V6;
-    // The predecessor adds the address if it captures IPv6. Indistinguishable rules count as the predecessor's.
+    // The predecessor adds the address if it captures IPv6. Uncommented rules count as the predecessor's.
     let is_its_address = (evidence.captures_ipv6 || found.inherited.iter().any(is_ipv6))
         && (evidence.inherited || !found.inherited.is_empty() || !evidence.owned);
     for &entry in &of_others {

@@ -1,5 +1,5 @@
 //! Sets of numbers as ranges: ports, addresses, ids and even interface names are numbers of a fixed width to nf_tables. Adjacent
-//! ranges stay separate until [`Intervals::joined`]: two adjacent prefixes of names are not one prefix.
+//! ranges stay separate until [`Intervals::joined`]: two adjacent name prefixes are not one prefix.
 
 use std::hash::{Hash, Hasher};
 use std::{cmp::Ordering, sync::Arc};
@@ -29,11 +29,11 @@ impl Interval {
     }
 }
 
-/// Ascending ranges that do not overlap. Copies share them until one changes: rules and sets hold the same long lists.
+/// Ascending, disjoint ranges. Copies share the ranges until one copy changes: rules and sets hold the same long lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intervals(Ranges);
 
-/// A single range, the usual case, needs no allocation, and is never a list.
+/// A single range, the common case, needs no allocation; a list has several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ranges {
     One(Interval),
@@ -146,7 +146,7 @@ impl Intervals {
         })
     }
 
-    /// True if all numbers are among the other's, false if none, `None` if only some.
+    /// True if `other` has all numbers, false if none, `None` if only some.
     pub(crate) fn all_among(&self, other: &Self) -> Option<bool> {
         if self.meets(other) { self.within(other).then_some(true) } else { Some(false) }
     }
@@ -218,7 +218,7 @@ impl Ord for Intervals {
     }
 }
 
-/// Counts steps, for tests that work is linear in list length.
+/// Counts steps, to test that effort is linear in list length.
 #[cfg(test)]
 pub(crate) mod steps {
     use std::cell::Cell;

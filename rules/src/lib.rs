@@ -1,5 +1,5 @@
-//! Typed netfilter rules: the vocabulary of `sidecar-init`, without input, output, environment, clock or logging. Types validate
-//! single rules, [`check`] whole sets; text exists only at the borders ([`render`], [`parse`]).
+//! Typed netfilter rules: the vocabulary of `sidecar-init`, without I/O, environment, clock or logging. Types validate single
+//! rules, [`check`] validates sets; text exists only at the borders ([`render`], [`parse`]).
 #![forbid(unsafe_code)]
 
 pub mod bridge;

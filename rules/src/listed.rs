@@ -53,7 +53,7 @@ pub enum Action {
     Target(Target),
     /// `-g`: continues in a chain whose end also ends the calling chain.
     Goto(ChainName),
-    /// nf_tables `jump`, or `goto`, which does not return, to a chain of any name.
+    /// nf_tables `jump` or `goto` (which does not return) to any chain name.
     Call {
         chain: String,
         returns: bool,
@@ -62,7 +62,7 @@ pub enum Action {
     Continue(String),
     /// `REJECT`: drops the packet and sends an error.
     Reject,
-    /// `REDIRECT` without ports: to this machine, with the same port.
+    /// `REDIRECT` without ports: to the same port of this machine.
     RedirectSamePort,
     Destination {
         address: Option<IpAddr>,
@@ -151,7 +151,7 @@ impl ListedCondition {
 }
 
 impl Action {
-    /// Local ports to which it sends OUTPUT packets: there, DNAT to loopback equals REDIRECT (`nf_nat_redirect.c`).
+    /// Local ports that OUTPUT packets are redirected to: there, DNAT to loopback equals REDIRECT (`nf_nat_redirect.c`).
     pub fn redirects_to(&self) -> Option<PortRange> {
         const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         match self {

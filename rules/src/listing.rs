@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct PrintedRule {
     pub text: String,
     pub line: ListedRule,
-    /// True if we would write it identically. iptables finds a rule to delete by its text.
+    /// True if we would write the rule identically: iptables finds rules to delete by text.
     pub is_our_spelling: bool,
     /// `None` if the listing has no counters.
     pub hits: Option<Hits>,
@@ -25,7 +25,7 @@ impl PrintedRule {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedChain {
-    /// Meaningless in a chain that the kernel does not call.
+    /// Meaningful only in a base chain.
     pub policy: Policy,
     pub rules: Vec<PrintedRule>,
 }

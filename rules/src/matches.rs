@@ -57,14 +57,14 @@ pub enum ConnState {
     Invalid,
     /// Starts a connection.
     New,
-    /// Starts a connection that another one announced.
+    /// Starts a connection that another connection announced.
     Related,
     /// Belongs to a connection seen in both directions.
     Established,
 }
 
 impl ConnState {
-    /// In the order in which iptables prints them.
+    /// In the order that iptables prints.
     pub const ALL: [Self; 4] = [Self::Invalid, Self::New, Self::Related, Self::Established];
 
     pub fn name(self) -> &'static str {
@@ -103,7 +103,7 @@ impl fmt::Display for ConnStates {
     }
 }
 
-/// One condition of a rule; a packet must fulfil all. The variants are in the canonical order of matches: the kernel's own
+/// A rule condition; a packet must fulfil all conditions. The variants are in the canonical order of matches: the kernel's own
 /// listing starts with `-s -d -i -o -p`, and the extensions follow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
@@ -114,7 +114,7 @@ pub enum Match {
     Protocol(Protocol),
     SourcePort(Negatable<PortRange>),
     DestinationPort(Negatable<PortRange>),
-    /// `-m tcp` or `-m udp` without options, after `-p`: iptables requires it to delete another program's rule that has it.
+    /// `-m tcp` or `-m udp` without options, after `-p`: deleting another program's rule that has this module requires it.
     ProtocolModule(Protocol),
     DestinationPorts(Negatable<PortSet>),
     /// `-m owner --uid-owner`, one user or range: the user whose process created the socket. Local output only.
@@ -179,7 +179,7 @@ impl Match {
         self.condition().map(|condition| condition.field)
     }
 
-    /// The equivalent nf_tables condition; `None` if it matches every packet.
+    /// The equivalent nf_tables condition; `None` if every packet matches.
     pub fn condition(&self) -> Option<Condition> {
         let number = |number: u32| Interval::one(number.into());
         Some(match self {

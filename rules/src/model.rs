@@ -1,5 +1,5 @@
-//! Rules in their places: tables, hooks, chains, and the ordered statements that build them. A [`RuleSet`] keeps appends and
-//! inserts in the order of their creation, which a preview prints.
+//! Tables, hooks, chains, and the ordered statements that build them. A [`RuleSet`] keeps appends and inserts in creation order,
+//! which a preview prints.
 
 use crate::{ChainName, Family, Hook, Match, Table, Target, WriteSet, field::Field};
 use std::{
@@ -51,8 +51,8 @@ impl Rule {
         Self { matches: matches.into_iter().collect(), target }
     }
 
-    /// The rule as the kernel would list it: sorted conditions without trivial ones, and a jump target without its owner. Rules
-    /// with equal canonical forms are equivalent: no condition has side effects. Only marks before a port stay there: Istio's
+    /// The rule as the kernel would list it: sorted conditions without trivial ones, and foreign jumps as ordinary jumps. Rules
+    /// with equal canonical forms are equivalent: no condition has side effects. Marks before a port keep their place: Istio's
     /// agent writes such rules, and iptables deletes a rule only by its conditions in order.
     #[must_use]
     pub fn canonical(&self) -> Self {
@@ -90,24 +90,24 @@ impl fmt::Display for Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Position {
     Append,
-    /// Before the rule that has this number now, counted from 1.
+    /// Before the rule at this position, counted from 1.
     Insert(usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub name: &'static str,
-    /// Long form of the option that made it, without dashes, or a variable; empty for unconditional rules.
+    /// Long option that made the rule, without dashes, or a variable; empty for unconditional rules.
     pub option: &'static str,
     pub effect: TrafficEffect,
-    /// Field whose condition holds the items of the option's list; `None` if the rule holds none.
+    /// Field that tests items of the option's list; `None` if the rule has no item.
     pub item: Option<Field>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TrafficEffect {
     Captured,
-    /// Sent to the listener; an earlier rule has decided to capture them.
+    /// Sent to the listener; an earlier rule decided the capture.
     HandedOver,
     Excluded,
     Dropped,
@@ -204,7 +204,7 @@ impl ChainWrites {
     pub fn of<'a>(rules: impl IntoIterator<Item = &'a RuleSet>) -> Self {
         let statements: Vec<&Statement> = rules.into_iter().flat_map(|rules| &rules.statements).collect();
         let mut known = Self::default();
-        // Chains inherit changes of chains they call; repeat until none is new.
+        // Callers inherit the changes of called chains; repeat until none is new.
         loop {
             let before = known.clone();
             for Statement { table, chain, rule, .. } in &statements {

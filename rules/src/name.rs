@@ -76,8 +76,8 @@ impl ChainName {
 }
 
 text! {
-    /// Name of a network interface, or a prefix of names if it ends in `+` (`br+` is `br0`, `br-lan`, ..). Matched when a packet
-    /// passes, so interfaces created later match too.
+    /// Name of a network interface, or a prefix of names if it ends in `+` (`br+` matches `br0`, `br-lan`, ..). Matched when a
+    /// packet passes, so interfaces created later match too.
     InterfaceName
 }
 
@@ -117,7 +117,7 @@ impl InterfaceName {
 }
 
 text! {
-    /// A comment on a rule, or the prefix of its NFLOG messages. Words without quotes or backslashes.
+    /// A comment on a rule, or the prefix of its NFLOG messages. Contains no quotes or backslashes.
     Comment
 }
 
@@ -128,7 +128,7 @@ impl Comment {
     /// Longest prefix of NFLOG messages in bytes: 64 with the NUL (`linux/netfilter/xt_NFLOG.h`).
     pub const LONGEST_PREFIX: usize = 63;
 
-    /// True if quoted strings may hold the character, in every syntax that rules are written in.
+    /// True if quoted strings may hold the character in every rule syntax.
     pub(crate) fn admits(c: char) -> bool {
         c.is_ascii_alphanumeric() || " _-.,:;/=+*()".contains(c)
     }

@@ -117,7 +117,7 @@ impl FromStr for Mark {
 }
 
 impl fmt::Display for Mark {
-    /// Formats a plain mark in decimal; one with a mask as in listings.
+    /// Formats an unmasked mark in decimal, a masked mark as in listings.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_whole() { self.value.fmt(f) } else { write!(f, "{:#x}/{:#x}", self.value, self.mask) }
     }
@@ -162,7 +162,7 @@ impl<T: Bound> Range<T> {
         self.first == self.last
     }
 
-    /// In the syntax of NAT targets: `80` or `8000-9000`.
+    /// Formats ports in NAT target syntax: `80` or `8000-9000`.
     pub fn dashed(self) -> String {
         self.to_string().replace(':', "-")
     }
@@ -190,7 +190,7 @@ impl<T: Bound> FromStr for Range<T> {
 }
 
 impl<T: Bound> fmt::Display for Range<T> {
-    /// Formats ports in the syntax of iptables matches: `80` or `8000:9000`.
+    /// Formats ports in iptables match syntax: `80` or `8000:9000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_single() { self.first.fmt(f) } else { write!(f, "{}:{}", self.first, self.last) }
     }
@@ -215,7 +215,7 @@ impl PortSet {
     /// `XT_MULTI_PORTS` in `linux/netfilter/xt_multiport.h`; a range takes two.
     pub const SLOTS: usize = 15;
 
-    /// `None` if it is empty or takes too many slots.
+    /// `None` if `ranges` is empty or takes too many slots.
     pub fn new(ranges: impl IntoIterator<Item = PortRange>) -> Option<Self> {
         let ranges: Vec<PortRange> = ranges.into_iter().collect();
         let slots: usize = ranges.iter().map(|range| range.slots()).sum();

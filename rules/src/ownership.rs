@@ -1,4 +1,4 @@
-//! Recognition of a policy's rules and routing for cleaning, whatever options were used. A namespace may hold several policies'
+//! Recognizes a policy's rules and routing for cleaning, whatever options made them. A namespace may hold several policies'
 //! objects, so ownerships can be joined: all joined owners' objects then count as the owner's.
 
 use crate::{Chain, ChainName, Comment, Hook, Mark, Match, Negatable, Rule, Table, Target};
@@ -10,31 +10,31 @@ pub struct Ownership {
     pub name: &'static str,
     pub mesh: &'static str,
     pub chains: Chains,
-    /// Chains of other programs whose names have the form of [`Ownership::chains`] too.
+    /// Other programs' chains whose names also fit [`Ownership::chains`].
     pub conflicting_chains: &'static [Chains],
-    /// Comment on its base chain rules that nothing else identifies; no other program uses it.
+    /// Comment on the owner's base chain rules that nothing else identifies; unique to the owner.
     pub comment: &'static str,
-    /// Prefix of its rules' comments and its predecessor's.
+    /// Comment prefix of the owner and its predecessor.
     pub comment_prefix: Option<&'static str>,
     /// An `inet` table.
     pub table: &'static str,
     /// Routing protocol number of its policy rules, routes and addresses (`rtm_protocol` in `linux/rtnetlink.h`).
     pub protocol: u8,
-    /// Their form besides mark and table.
+    /// Rule form besides mark and table.
     pub policy_rules: PolicyRules,
-    /// Address that it may put on `lo`; always the owner's on kernels before 5.18, which drop its protocol.
+    /// Address that the owner may add to `lo`; on kernels before 5.18, which drop protocols, always the owner's.
     pub address: Option<Ipv6Addr>,
     pub predecessor: Option<&'static Predecessor>,
-    /// Words after "to keep it from coming back:": the setting that keeps its rules from being set again in this pod.
+    /// Words after "to keep it from coming back:": the pod setting that prevents the rules from returning.
     pub opt_out: &'static str,
-    /// Owners whose objects also count as its own ([`Ownership::union`]).
+    /// Owners whose objects also count as this one's ([`Ownership::union`]).
     pub joined: &'static [Ownership],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chains {
     Prefix(&'static str),
-    /// Exactly these names. The first is in each table that the owner uses; elsewhere, the rest may be another program's.
+    /// Exactly these names. The first marks a table as the owner's; elsewhere, the other names may be another program's.
     Named(&'static str, &'static [&'static str]),
 }
 
@@ -43,7 +43,7 @@ impl Chains {
         self.includes(name, &|_| true)
     }
 
-    /// True if a chain of this name is one of them in a table; `exists` finds the table's other chains.
+    /// True if these chains include this name in a table; `exists` finds the table's other chains.
     fn includes(self, name: &str, exists: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Self::Prefix(prefix) => name.starts_with(prefix),
@@ -52,12 +52,12 @@ impl Chains {
     }
 }
 
-/// Form of an owner's policy rules. The owner makes none of another form.
+/// Form of all of an owner's policy rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PolicyRules {
-    /// Bits of a packet's mark that they compare (`FRA_FWMASK` in `linux/fib_rules.h`).
+    /// Mark bits that the rules compare (`FRA_FWMASK` in `linux/fib_rules.h`).
     pub mask: u32,
-    /// Their position among all rules (`FRA_PRIORITY`); `None` to let the kernel choose.
+    /// Position among all policy rules (`FRA_PRIORITY`); `None` lets the kernel choose.
     pub preference: Option<u32>,
 }
 
@@ -66,7 +66,7 @@ impl PolicyRules {
 }
 
 impl Ownership {
-    /// Joins other owners to this one, to replace, remove or report their objects with its own.
+    /// Joins other owners, whose objects are then replaced, removed and reported with this owner's objects.
     #[must_use]
     pub fn union(self, others: &'static [Self]) -> Self {
         Self { joined: others, ..self }
@@ -90,7 +90,7 @@ impl Ownership {
         is_so(self) || self.joined.iter().any(is_so)
     }
 
-    /// True if a chain of this name may be the owner's; its table decides ([`Ownership::owns_chain_among`]).
+    /// True if a chain of this name may be the owner's; the table decides ([`Ownership::owns_chain_among`]).
     pub fn owns_chain_named(&self, name: &ChainName) -> bool {
         self.any(|one: &Self| {
             one.chains.may_include(name.as_str())
@@ -224,21 +224,21 @@ pub(crate) mod tests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Predecessor {
     pub name: &'static str,
-    /// Its base chain rules that do not jump to chains with the owner's prefix.
+    /// The program's base chain rules, except jumps to chains with the owner's prefix.
     pub patterns: &'static [Pattern],
     pub log_group: Option<u16>,
-    /// Default mark and routing table of its policy rule; `None` if it makes none.
+    /// Default mark and routing table of the policy rule; `None` if there is none.
     pub policy_rule: Option<(Mark, u32)>,
     /// `inet` tables.
     pub tables: &'static [&'static str],
 }
 
-/// The form of a program's rules, except values that flags choose. A rule that only resembles it is foreign.
+/// Form of a program's rules, except for flags' values. A rule that only resembles the form is foreign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     pub table: Table,
     pub hook: Hook,
-    /// The rule in our syntax, or in a listing's; `*` matches any part of a word, `#` any number.
+    /// The rule in our syntax, or as listed; `*` matches any part of a word, `#` any number.
     pub rule: &'static str,
     pub proof: Proof,
 }
@@ -247,11 +247,11 @@ pub struct Pattern {
 pub enum Proof {
     /// No other program makes such a rule.
     Form,
-    /// Other programs make such rules. Proven in a table with other rules of the predecessor.
+    /// Other programs make such rules; the predecessor's other rules in the table prove the origin.
     Table,
-    /// Like [`Proof::Table`], if the position or another rule for the interface confirms it.
+    /// Like [`Proof::Table`], if position or another rule for the interface confirms the origin.
     Position,
-    /// Like [`Proof::Table`], if the jumps in `nat` to its chains have no comment: predecessors comment all rules, or none.
+    /// Like [`Proof::Table`], if `nat`'s jumps to the owner's chains have no comment: predecessors comment all rules or none.
     NoComments,
 }
 
@@ -261,7 +261,7 @@ impl Predecessor {
         self.patterns.iter().filter(is_there).find(|pattern| pattern.fits(text))
     }
 
-    /// True if one of this program's patterns fits a rule's text, in any chain; [`Proof::NoComments`] only if `is_uncommented`.
+    /// True if a pattern fits a rule's text, in any chain; [`Proof::NoComments`] patterns count only if `is_uncommented`.
     pub(crate) fn may_have_made(&self, text: &str, is_uncommented: bool) -> bool {
         let counts = |pattern: &&Pattern| is_uncommented || pattern.proof != Proof::NoComments;
         self.patterns.iter().filter(counts).any(|pattern| pattern.fits(text))

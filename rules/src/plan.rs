@@ -1,11 +1,11 @@
-//! Ordered difference between the kernel's rules and the desired ones. It compares and changes only our objects: our chains by
-//! their rules and order, our rules in other chains by their order and by foreign rules that could decide before them.
+//! Ordered difference between live and desired rules. A plan compares and changes only our objects: our chains by their rules and
+//! order, our rules in other chains by their order and by foreign rules that could decide before them.
 
 use crate::{Chain, ChainName, ListedRule, Ownership, State, Table, TableChange, Target};
 
 /// Changes that bring `live` to `desired`, in commit order, each one commit of one table. A table that starts to capture comes
-/// first and one that stops comes last, so that a connection captured in both states stays captured in between. `force` also
-/// rewrites rules already in place.
+/// first and one that stops comes last, so a connection captured in both states stays captured in between. `force` also rewrites
+/// rules already in place.
 pub fn plan(live: &State, desired: &State, owner: &Ownership, force: bool) -> Vec<TableChange> {
     let changes = Table::LISTED.map(|table| table_change(live, desired, table, owner, force)).into_iter();
     let mut changes: Vec<TableChange> = changes.filter(|change| !change.is_empty()).collect();
@@ -35,7 +35,7 @@ fn inverse(before: &State, change: &TableChange, owner: &Ownership) -> TableChan
     }
 }
 
-/// Inverts the `changes` that took effect between `old` and `now`, last first; in tables that others changed too, only our part.
+/// Inverts the `changes` that took effect between `old` and `now`, last first; in tables that others changed too, only our rules.
 pub fn back(old: &State, now: &State, changes: &[TableChange], owner: &Ownership) -> Vec<TableChange> {
     let restored = |change: &TableChange| {
         let table = change.table;

@@ -32,7 +32,7 @@ pub struct TraceEvent {
     pub kind: TraceEventKind,
     /// 0 for none.
     pub mark: u32,
-    /// Once in each chain that a hook calls.
+    /// Present once per chain that a hook calls.
     pub packet: Option<PacketSnapshot>,
 }
 
@@ -55,7 +55,7 @@ pub struct PacketSnapshot {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Hits {
-    /// Packets that fulfilled all of its conditions. In a NAT chain, only each connection's first.
+    /// Packets that fulfilled all conditions; in a NAT chain, only each connection's first packet.
     pub packets: u64,
     pub bytes: u64,
 }

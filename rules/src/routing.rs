@@ -1,4 +1,4 @@
-//! Packet routing beside the rules.
+//! Routing objects that rules need.
 
 use crate::{Family, Mark};
 use std::{fmt, net::Ipv6Addr};
@@ -14,7 +14,7 @@ pub enum Object {
         family: Family,
         mark: Mark,
         table: u32,
-        /// Position among all rules, the lowest first; `None` to let the kernel choose.
+        /// Position among all policy rules, lowest first; `None` lets the kernel choose.
         preference: Option<u32>,
     },
 }
@@ -22,7 +22,7 @@ pub enum Object {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoutingEntry {
     pub object: Object,
-    /// Its routing protocol; 0 for none.
+    /// Routing protocol; 0 for none.
     pub protocol: u8,
     /// Preference of a policy rule, by which duplicates differ; 0 for other objects.
     pub preference: u32,

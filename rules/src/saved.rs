@@ -59,13 +59,13 @@ pub fn saved(text: &str) -> Result<Saved, ParseError> {
     Ok(Saved { listings, gaps: ByFamily { v4: gap(Family::V4), v6: gap(Family::V6) }, remarks })
 }
 
-/// The table that iptables-nft-save reports as one that it can't show. The program still exits with success.
+/// The table that iptables-nft-save reports as incompatible. The program still exits with success.
 pub fn incompatible(line: &str) -> Option<Table> {
     let (name, rest) = line.strip_prefix("# Table `")?.split_once('\'')?;
     rest.contains("is incompatible").then(|| Table::ALL.into_iter().find(|table| table.name() == name))?
 }
 
-/// A program's remark that its listing lacks rules, with their family, if known.
+/// A program's remark that its listing lacks rules, with the family, if known.
 fn omission(line: &str) -> Option<(Option<Family>, &str)> {
     if line.starts_with("# Warning: ip") && line.contains(" tables present") {
         let is_v6 = line.starts_with("# Warning: ip6");

@@ -72,7 +72,7 @@ impl State {
         self.chains(table).filter(|(chain, lines)| matches!(chain, Chain::User(_)) || !lines.is_empty())
     }
 
-    /// True if the base chains of `nat` lead to the owner's chains, and none of the owner's rules there has a comment.
+    /// True if `nat`'s base chains lead to the owner's chains, and no owner's rule in them has a comment.
     pub(crate) fn is_uncommented(&self, owner: &Ownership) -> bool {
         let lines = self.base_chains(Table::Nat).flat_map(|(_, lines)| lines).filter_map(ListedRule::typed);
         let mut owned = lines.filter(|rule| owner.owns_rule(rule)).peekable();
@@ -80,8 +80,8 @@ impl State {
             && owned.all(|rule| !rule.matches.iter().any(|m| matches!(m, Match::Comment(_))))
     }
 
-    /// The state as read for one owner alone: without other owners' chains of conflicting names, rules that lead there, and rules
-    /// that another owner inherits.
+    /// The state as one owner sees it: without other owners' conflicting chains, rules that lead to those chains, and rules that
+    /// another owner inherits.
     #[must_use]
     pub fn seen_by(&self, owner: &Ownership) -> Self {
         let (mut state, is_uncommented) = (self.clone(), self.is_uncommented(owner));
@@ -106,7 +106,7 @@ impl State {
         state
     }
 
-    /// Marks rules as inherited that are inherited in `known`, another reading of the same tables.
+    /// Inherits the rules that are inherited in `known`, another reading of the same tables.
     pub(crate) fn inherit(&mut self, known: &Self) {
         for (table, chains) in &mut self.tables {
             for (chain, lines) in chains {
@@ -124,7 +124,7 @@ impl State {
         matches!(chain, Chain::User(name) if owner.owns_chain_among(name.as_str(), &exists))
     }
 
-    /// Describes a sign that the owner captures here. The state may have been read for another owner.
+    /// Describes evidence that the owner captures here, even in a state read for another owner.
     pub fn evidence_of(&self, owner: &Ownership) -> Option<String> {
         // Most capturing chains are in `nat`.
         [Table::Nat].into_iter().chain(Table::ALL).find_map(|table| {
@@ -149,7 +149,7 @@ impl State {
         owned.next().map(|(chain, _)| format!("chain {chain}")).or_else(by_rule)
     }
 
-    /// True also for a user-defined chain without rules, of any program.
+    /// True for any program's rules, or a user-defined chain without rules.
     pub fn holds_rules(&self) -> bool {
         self.tables.keys().any(|table| self.filled(*table).next().is_some())
     }
@@ -188,7 +188,7 @@ impl State {
     }
 }
 
-/// Changes to a table. The parts take effect in the order of the fields, in one commit.
+/// Changes to a table, applied in field order, in one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableChange {
     pub table: Table,

@@ -10,8 +10,7 @@ pub enum Target {
     Return,
     Jump(ChainName),
     /// Walks another owner's chain, such as Docker's `DOCKER_OUTPUT`, and continues unless that chain decides. The rule set does
-    /// not make the chain; without it, iptables refuses the rule. The kernel lists an ordinary jump, as does
-    /// [`crate::Rule::canonical`].
+    /// not make the chain; without it, iptables refuses the rule. Listings and [`crate::Rule::canonical`] have an ordinary jump.
     JumpForeign(ChainName),
     /// NAT to the local machine at this port, or at one of these ports. Table `nat` only.
     Redirect(PortRange),
@@ -41,7 +40,7 @@ pub enum Target {
     },
 }
 
-/// Fields that rules change while later rules match the packet: earlier knowledge of these fields becomes invalid.
+/// Fields that rules change before later rules match: earlier knowledge of these fields becomes invalid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteSet {
     pub mark: bool,
@@ -108,14 +107,14 @@ impl Target {
         }
     }
 
-    /// Changes by the rule itself; [`crate::model::ChainWrites`] has the called chain's.
+    /// Changes by the rule itself; [`crate::model::ChainWrites`] includes called chains.
     pub fn writes(&self) -> WriteSet {
         match self {
             Self::SetMark(_) | Self::RestoreMark | Self::Tproxy { .. } => {
                 WriteSet { mark: true, ..WriteSet::NOTHING }
             }
             Self::SetConnmark(_) | Self::SaveMark => WriteSet { connmark: true, ..WriteSet::NOTHING },
-            // The owner may have any rules there.
+            // The foreign chain may have any rules.
             Self::JumpForeign(_) => WriteSet::ANYTHING,
             Self::SetZone(_) => WriteSet { zone: true, ..WriteSet::NOTHING },
             Self::Accept
@@ -157,7 +156,7 @@ impl Target {
             || self.chain().is_none() && (writes.connmark || writes.zone)
     }
 
-    /// True if it works in chains of this table that packets from these hooks reach.
+    /// True if the target works in this table's chains that these hooks reach.
     pub(crate) fn fits<'a>(&self, table: Table, hooks: impl IntoIterator<Item = &'a Hook>) -> bool {
         let only = |taken: &[Hook]| hooks.into_iter().all(|hook| taken.contains(hook));
         match self {
@@ -167,7 +166,7 @@ impl Target {
             | Self::JumpForeign(_)
             | Self::Nflog { .. }
             | Self::Log { .. } => true,
-            // iptables refuses it: only the first packet of a connection passes here.
+            // iptables refuses DROP here: only a connection's first packet passes.
             Self::Drop => table != Table::Nat,
             Self::Redirect(_) => table == Table::Nat && only(&[Hook::Prerouting, Hook::Output]),
             Self::Tproxy { .. } => table == Table::Mangle && only(&[Hook::Prerouting]),

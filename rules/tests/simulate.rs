@@ -1,5 +1,5 @@
-//! Packets and their verdicts: the rules of the catalogue, and listings in the styles of other tools. The expectations are kernel
-//! behaviour; the tool's oracle compares the same walk with a kernel. These cases are few, named, and need no kernel.
+//! Packets and their verdicts: the catalogue's rules, and listings in other tools' styles. The expectations are kernel behaviour;
+//! the tool's oracle compares the same walk with a kernel. These cases are few, named, and need no kernel.
 
 use rules::nft::{Base, Kind, LiveChain, LiveRule, LiveTable};
 use rules::simulate::{Direction, Packet, Routing, Verdict, View, ViewChain, trace, walk};
@@ -270,7 +270,7 @@ fn chains_of_nat_come_before_ours_by_their_priorities() {
     assert_eq!(before(&|chain| chain.chain == "OUTPUT"), set(&["-101", "-100"]));
     assert_eq!(before(&|chain| chain.chain == "-101"), set(&[]));
     assert_eq!(before(&|chain| chain.chain == "-99"), set(&["PREROUTING"]));
-    // Without ours, chains before iptables', and iptables' own.
+    // Without ours: chains before iptables', and iptables' chains.
     assert_eq!(before(&|_| false), set(&["PREROUTING", "-101", "OUTPUT", "-100"]));
 }
 

@@ -17,8 +17,8 @@ use rules::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::{cell::OnceCell, io, time::Duration};
 
-/// Backend for the network namespace of the thread that calls [`Kernel::open`]. Sockets and programs are opened later as well, so
-/// only that thread may use the backend, while in this namespace.
+/// Backend for the network namespace of the thread that calls [`Kernel::open`]. It also opens sockets and starts programs later,
+/// so only that thread may use it, while in this namespace.
 pub struct Kernel {
     lock: Lock,
     owner: Ownership,
@@ -28,7 +28,7 @@ pub struct Kernel {
     routes: NamespaceRouting,
     nftables: Option<Nftables>,
     tables: Option<Tables>,
-    /// True if tables of iptables (legacy) existed when `tables` was read.
+    /// True if iptables-legacy tables existed when `tables` was read.
     had_legacy: bool,
     known: BTreeMap<(Variant, Family), State>,
     /// nf_tables generation of the iptables (nft) listing, plus our changes; `None` if other programs may have interfered.
@@ -97,7 +97,7 @@ impl Kernel {
 
     fn commit_iptables(&mut self, variant: Variant, family: Family, changes: &[TableChange]) -> Result<()> {
         if variant == Variant::Nft {
-            // The programs raise the generation by an unknown number of steps.
+            // The programs raise the generation by an unknown amount.
             self.listing_generation = None;
         }
         let writer = match self.writers.iter().position(|(of, _)| *of == (variant, family)) {
@@ -109,7 +109,7 @@ impl Kernel {
         self.confirm(variant, family, changes)
     }
 
-    /// Removes rules of iptables (nft) without its programs; false if the programs must do so.
+    /// Removes iptables (nft) rules over netlink; returns false if the programs must do so.
     fn remove_listed(&mut self, families: &[(Family, Vec<TableChange>)]) -> Result<bool> {
         let Some(listed) = self.listing_generation.take() else { return Ok(false) };
         self.needed_nftables()?;
@@ -257,8 +257,8 @@ impl Backend for Kernel {
     }
 }
 
-/// Deletes conntrack's UDP flows that the rules should capture but that bypass them; returns their number. Most resolvers keep
-/// their socket open and would go on bypassing the rules. Redirected flows stay: their entries route replies back.
+/// Deletes UDP flows that bypass the rules meant to capture them; returns the number of flows. Most resolvers keep their socket
+/// open and would go on bypassing the rules. Redirected flows stay: their entries route replies back.
 fn forget(stale: &StaleFlows) -> io::Result<usize> {
     let mut conntrack = Conntrack::open()?;
     let mut forgotten = 0;
@@ -276,7 +276,7 @@ fn forget(stale: &StaleFlows) -> io::Result<usize> {
 const TRIES: u32 = 3;
 
 impl Kernel {
-    /// A family's iptables (legacy) rules of all programs, with counters; `None` if there are no tables.
+    /// All programs' iptables-legacy rules of a family, with counters; `None` if there are no tables.
     pub fn legacy_listing(&self, family: Family) -> Result<Option<Listing>> {
         let Some(found) = legacy(family, &Table::ALL)? else { return Ok(None) };
         let listed = iptables::listing(self.needed(Variant::Legacy)?, family, &found, iptables::COUNTERS);
@@ -293,15 +293,15 @@ impl Kernel {
         Ok(in_legacy && has(&self.counts(Variant::Legacy, family, &[table])?))
     }
 
-    /// Policy rules, routes and addresses equal to the owner's, of any program.
+    /// Any program's policy rules, routes and addresses equal to the owner's.
     pub fn routing(&mut self) -> Result<BTreeSet<Object>> {
         let FoundRoutes { ours, of_others, .. } =
             self.routes.read().during("reading rules, routes and addresses")?;
         Ok(ours.into_iter().chain(of_others).map(|entry| entry.object).collect())
     }
 
-    /// Every nf_tables table that a family's packets pass, with counters: iptables tables as the program prints them if that
-    /// agrees with the kernel; otherwise as our own reader decodes them.
+    /// Every nf_tables table that a family's packets pass through, with counters: iptables tables as their program prints them if
+    /// the kernel agrees; otherwise as our own reader decodes them.
     pub fn nftables_listing(&mut self, family: Family) -> Result<(Option<Listing>, Vec<LiveTable>)> {
         let mut tries = TRIES;
         loop {
@@ -328,7 +328,7 @@ impl Kernel {
         }
     }
 
-    /// Rules of iptables (nft) as its program prints them; `None` if no program can print all tables.
+    /// The iptables (nft) rules as the program prints them; `None` if no program can print all tables.
     fn printed(&self, family: Family) -> Result<Option<Listing>> {
         let programs = self.programs(Variant::Nft).filter(|programs| programs.save(family).is_ok());
         let none = FoundTables { tables: Vec::new(), is_listed: true };
@@ -338,16 +338,16 @@ impl Kernel {
         }
     }
 
-    /// True if chains other than the owner's and iptables' usual ones do NAT, or both variants exist (unknown order).
+    /// True if chains other than the owner's and iptables' built-in ones do NAT, or both variants exist (unknown order).
     pub fn has_foreign_nat(&mut self) -> Result<bool> {
         let tables = match self.tables.take() {
-            // If legacy tables exist, later tables matter.
+            // Legacy tables require a current list.
             Some(tables) if !self.had_legacy => tables,
             _ => self.look_at_tables()?.unwrap_or_default(),
         };
         let owner = self.owner;
         if tables.are_of(&owner) {
-            // The usual case: avoids listing many chains.
+            // Common case: avoids listing many chains.
             return Ok(false);
         }
         let nftables = self.needed_nftables()?;
@@ -375,7 +375,7 @@ impl Kernel {
         found.during("listing nf_tables rules")
     }
 
-    /// Removes leftovers of a trace that could not tie its table to its socket; false if there were none.
+    /// Removes leftovers of a trace that could not tie its table to its socket; false without leftovers.
     pub fn remove_leftover_trace(&mut self) -> Result<bool> {
         let Some(nftables) = self.nftables()? else { return Ok(false) };
         nftables.remove_leftover_trace().map_err(Error::from)

@@ -1,5 +1,5 @@
-//! Backends read the rules of a network namespace and commit changes to them. With only these two verbs, a test can replace the
-//! kernel and fail at any step. [`crate::engine`] decides on the changes.
+//! Backends read the rules of a network namespace and commit changes to them. With only two operations, a test can replace the
+//! kernel and fail any step. [`crate::engine`] chooses the changes.
 
 pub mod iptables;
 mod kernel;

@@ -83,7 +83,7 @@ pub struct Snapshot {
     /// The owner's policy rules, routes and addresses, in the order in which they are added.
     pub routes: BTreeSet<Object>,
     pub duplicates: Vec<Object>,
-    /// Equal entries with another routing protocol. They serve as well as the owner's, and outlive the owner's, unless inherited.
+    /// Equal entries with another routing protocol. They work like the owner's entries, and outlive them unless inherited.
     pub routes_of_others: BTreeSet<RoutingEntry>,
     /// Descriptions of policy rules and routes with the owner's protocol that the owner would not make.
     pub unexpected: BTreeSet<String>,
@@ -198,7 +198,7 @@ impl Snapshot {
         self.blocked_tables.iter().any(|one| one.table == table && one.obstacle == Obstacle::Dormant)
     }
 
-    /// iptables tables except the dormant ones, which no packet passes.
+    /// iptables tables except dormant ones, which no packet passes through.
     fn active_tables<'a>(&self, variant: Variant, family: Family, state: &'a State) -> Cow<'a, State> {
         let is_dormant_table = |table: &Table| self.is_dormant(&of_iptables(family, *table));
         if variant == Variant::Legacy || !state.tables.keys().any(is_dormant_table) {

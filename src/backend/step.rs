@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, error, fmt, io};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitStep {
-    /// Changes to iptables tables, in this order. Each table is all or nothing; all of them together are not.
+    /// Changes to iptables tables, in this order. Each table's change is atomic; the whole step is not.
     Iptables {
         variant: Variant,
         family: Family,
@@ -23,7 +23,7 @@ pub enum CommitStep {
         desired: Option<EncodedTable>,
     },
     Add(Object),
-    /// Gives inherited routing to the owner: a route or address in place, a policy rule by adding the owner's.
+    /// Makes inherited routing the owner's: changes a route or address in place, adds the owner's policy rule.
     Adopt(Object),
     Remove(Object),
     RemoveInherited(RoutingEntry),
@@ -31,7 +31,7 @@ pub enum CommitStep {
     GiveBack(RoutingEntry),
     /// Removes inherited `inet` tables from nf_tables. Irreversible, so it comes last.
     RemoveTables(Vec<String>),
-    /// Removes the owner's rules from tables of iptables (nft) that its program can't show. Irreversible.
+    /// Removes the owner's rules from iptables (nft) tables that the program can't show. Irreversible.
     CleanUnlistable(BTreeSet<(Family, Table)>),
     /// Waits until packets in flight have left the old rules.
     WaitForInFlight,
@@ -138,7 +138,7 @@ fn tables(changes: &[TableChange]) -> String {
 }
 
 pub trait Backend {
-    /// Keeps other runs of this program out of the namespace until the backend is dropped: two would both add missing rules.
+    /// Keeps other runs of this program out of the namespace until the backend is dropped, or both would add missing rules.
     fn hold(&mut self) -> Result<()>;
 
     fn read(&mut self) -> Result<Snapshot>;
@@ -220,7 +220,7 @@ pub enum Error {
     Program { hint: String, source: ExecError },
     #[error("another program changed the rules at the same time")]
     Conflict { source: Box<dyn error::Error + Send + Sync> },
-    /// Nothing of the change has taken effect.
+    /// None of the change has taken effect.
     #[error("nf_tables refused the change{}", permission(.0.cause()))]
     Nftables(#[source] Refusal),
     #[error("cannot parse the output of {program}")]

@@ -40,7 +40,7 @@ fn change(reader: &mut SettingReader<'_>) -> Option<SnatChange> {
         .map(|setting| reader.list(setting, SettingReader::address_item).into_iter().collect());
     for (setting, addresses) in [(Setting::HostAdd, &add), (Setting::HostRemove, &remove)] {
         let (_, source) = reader.items(setting);
-        // Packets have the IPv4 address within an IPv4-mapped IPv6 address.
+        // An IPv4-mapped IPv6 address is IPv4 in packets.
         let is_mapped = |address: &IpAddr| address.to_canonical() != *address;
         for address in addresses.iter().filter(|address| {
             address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_mapped(address)

@@ -1,5 +1,5 @@
-//! Parses arguments into settings like Go's pflag ([`mesh::sources::pflag`]), and reports all errors together. clap prints help
-//! but does not parse calls: it stops at the first unknown word, and building its tree takes longer than the rest of a dry run.
+//! Parses arguments as Go's pflag does ([`mesh::sources::pflag`]), and reports all errors together. clap prints help but does not
+//! parse calls: it stops at the first unknown word, and building its tree takes longer than the rest of a dry run.
 
 use super::command::{COMMANDS, Command, CommandEntry, is_global};
 use super::tree::{Extent, VERSION};
@@ -45,7 +45,7 @@ pub(super) fn read(
     }
 }
 
-/// Inserts the command selected by the program's name: a replaced program, or the plugin.
+/// Inserts the command that the program's name selects: a drop-in or the plugin.
 pub(super) fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
     let name = words.first().and_then(|path| Path::new(path).file_name()).map(OsStr::to_string_lossy);
     let command = match name.as_deref() {
@@ -109,7 +109,7 @@ fn strays_joined(problems: Vec<InputProblem>, known: &Flags) -> Vec<InputProblem
     others
 }
 
-/// Earlier problems take precedence, except over help.
+/// Reports earlier problems first, except for `--help`.
 fn answer(asked: HelpRequest, parser: &Parser, rest: &[OsString]) -> RunResult {
     let mut problems = parser.problems.clone();
     match (asked, rest.first()) {

@@ -218,7 +218,7 @@ impl ChangeReport {
     }
 }
 
-/// Exit code of a drop-in whose program has only 0, and 1 for failures. Other programs' rules before ours are not failures.
+/// Exit code of a drop-in whose original has only 0 and 1. Other programs' rules before ours are not failures.
 pub(super) fn exit_of_two(exit: Exit) -> Exit {
     match exit {
         Exit::Done | Exit::Drift => Exit::Done,
@@ -226,7 +226,7 @@ pub(super) fn exit_of_two(exit: Exit) -> Exit {
     }
 }
 
-/// Warning of a drop-in, which sets rules in the machine's own namespace nevertheless.
+/// Warning of a drop-in, which sets rules even in the machine's own namespace.
 pub(super) fn host_warning() -> Option<&'static str> {
     match namespace::is_host() {
         Some(false) => None,
@@ -245,7 +245,7 @@ pub(super) fn drop_in(call: &ResolvedCall) -> RunResult {
         RunMode::PreviewClean => return preview_removal(run, run.mesh.ownership()),
         RunMode::Clean => return remove(run, run.mesh.ownership())?.exit(),
         RunMode::Apply => {
-            // If our rules differ, that is an error unless `--reconcile` is given.
+            // Without `--reconcile`, differing rules are an error.
             let on_drift = if run.reconcile { OnDrift::Replace } else { OnDrift::Refuse };
             let run = Run { backend: run.backend.preferring(Preference::Iptables), ..run.clone() };
             let done = set(&run, "istio-iptables", capture, on_drift);

@@ -47,9 +47,9 @@ pub(super) struct CommandEntry {
     pub(super) trailing: Option<(&'static str, &'static str)>,
     /// Fixed mesh; `None` if `--mesh` selects one.
     pub(super) mesh: Option<Mesh>,
-    /// True if its changes outlive the command.
+    /// True if changes outlive the command.
     pub(super) changes: bool,
-    /// Accepts, without listing them, the flags of changes and validations, so that a manifest's arguments can be pasted.
+    /// Accepts unlisted flags of changes and validations, so that a manifest's arguments can be pasted.
     pub(super) pasted: bool,
 }
 
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(names.len(), count);
     }
 
-    /// Of two flags with the same letter, the parser would take the first.
+    /// The parser would ignore a second flag with the same letter.
     #[test]
     fn flag_letters_are_unique_in_each_command() {
         for (entry, mesh) in

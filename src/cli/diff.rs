@@ -20,7 +20,7 @@ pub(super) fn run(
     files: &[String],
     [listings, namespaces]: [&[String]; 2],
 ) -> RunResult {
-    // A single namespace is where the command works; two are compared.
+    // A single namespace is entered; two are compared.
     let namespaces = if namespaces.len() > 1 { namespaces } else { &[] };
     let named = |name: &String| Basis::Rules { namespace: Some(name.clone()) };
     let listings = listings.iter().cloned().map(Basis::Listing);
@@ -143,7 +143,7 @@ fn between(old: &[NamedSubject], new: &[NamedSubject]) -> RunResult {
         Format::Text => manifest::print(&sections, |title| format!("== {title}")),
         Format::Data(encoding) => manifest::print_data(encoding, &sections),
     }?;
-    // A change in one pod decides, even if another pod's packets were not all compared.
+    // A change in one pod takes precedence over an incomplete comparison of another pod.
     Ok(exits.into_iter().max_by_key(|exit| *exit as u8).unwrap_or(Exit::Done))
 }
 
@@ -153,7 +153,7 @@ fn resolve(subject: &Subject, host: &dyn Host) -> Result<(ResolvedCall, bool), P
     Ok((run::finish(reader, host)?, prints_rules))
 }
 
-/// Described configurations, each with a label for its file: both, or one to compare with the live rules.
+/// Described configurations, each with its file's label: two, or one to compare with the live rules.
 fn configurations(
     raw: &Raw,
     problems: &[InputProblem],
@@ -193,7 +193,7 @@ struct Sided<'a> {
 
 type ComparedPair<'a> = [Option<&'a Sided<'a>>; 2];
 
-/// Pairs to compare: the single subjects of both sides, or subjects with equal names, in the order of the second side.
+/// Pairs to compare: both sides' single subjects, or subjects with equal names, in the second side's order.
 fn matched<'a>(old: &'a [Sided<'a>], new: &'a [Sided<'a>]) -> Vec<ComparedPair<'a>> {
     if let ([old], [new]) = (old, new) {
         return vec![[Some(old), Some(new)]];
@@ -254,7 +254,7 @@ fn with_live(base: DiffReport, subject: &Subject, call: &ResolvedCall) -> Result
         tracing::warn!(target: "iptables", "{text}; {remedy}");
     }
     let comparison = live::changed_verdicts(run, capture, desired)?;
-    // If no rule differs, other programs' rules may decide about usual packets.
+    // If no rule differs, a changed verdict is due to other programs' rules.
     let is_overruled = compared.differences.is_empty() && comparison.has_known_change();
     let is_alone = before.is_empty() && others.is_empty() && !is_overruled;
     Ok(DiffReport {

@@ -38,7 +38,7 @@ struct ExplainRequest {
     question: Option<Box<PacketQuery>>,
 }
 
-/// Explains the packets to these destinations, or the one that the settings describe.
+/// Explains the packets to these destinations, or the packet that settings describe.
 pub(super) fn run(subjects: &[Subject], destinations: &[String]) -> RunResult {
     let requested: Vec<SubjectPacket> =
         subjects.iter().flat_map(|subject| SubjectPacket::all(subject, destinations)).collect();
@@ -99,7 +99,7 @@ fn read_request(requested: &SubjectPacket) -> Result<ExplainRequest, Problems> {
         let text = format!("contradicts {other}; give one of them");
         reader.whole(&Source::Flag(setting.row().long), text);
     }
-    // Without a description of rules, the existing ones are explained.
+    // Without a description of rules, existing rules are explained.
     let described = subject.described().filter(|_| !live && file.is_none());
     let of_words = described.is_some();
     let of_file = || file.clone().map(Basis::Listing);
@@ -171,7 +171,7 @@ fn question(
     None
 }
 
-/// The explanation, and true if a listener gets the packet; `None` if unknown or not one packet.
+/// The explanation, and true if a listener gets the packet; `None` if unknown or not a single packet.
 fn answer(
     all: &[RuleView],
     subject: &Subject,

@@ -112,7 +112,7 @@ impl Host for System {
         address::all()
     }
 
-    // Rules can be set before addresses are, for example in a new namespace.
+    // Rules can be set before addresses, for example in a new namespace.
     fn may_lack_addresses(&self) -> bool {
         !self.is_drop_in
     }
@@ -169,7 +169,7 @@ pub(super) fn enter(word: &str) -> Result<(), String> {
     found.enter().map_err(|error| text(&LookupError::Open(error)))
 }
 
-/// Namespace to enter, if any. A preview with all facts declared does not read it, and so needs no right to enter.
+/// Namespace to enter, if any. A preview with all facts declared does not enter, so it needs no right to.
 pub(super) fn namespace_to_enter(raw: &Raw) -> Option<&Given> {
     let given = raw.get(Setting::NetworkNamespace).filter(|given| !given.value.is_empty())?;
     let removal = raw.is_on(Setting::CleanupOnly);

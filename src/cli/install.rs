@@ -1,4 +1,4 @@
-//! `sidecar-init cni install` and `cni uninstall`: options of an installation from flags.
+//! `sidecar-init cni install` and `cni uninstall`: reads an installation's options from flags.
 
 use super::{Exit, RunResult, run};
 use crate::cni::install::{self, CniInstallOptions, Folders, RemovedInstallation, WatchOptions};
@@ -63,7 +63,7 @@ fn path(reader: &mut SettingReader<'_>, setting: Setting) -> Option<PathBuf> {
     reader.one_of(setting, "a path", |text| (!text.is_empty()).then(|| PathBuf::from(text)))
 }
 
-/// Options of `--watch`; without it they would have no effect, so they are refused.
+/// Options of `--watch`, refused without it, because they would have no effect.
 fn watch(reader: &mut SettingReader<'_>) -> Option<WatchOptions> {
     let form = "an address and a port, such as 127.0.0.1:15014 or [::1]:15014";
     let mut address = |setting| reader.one_of(setting, form, |text| text.parse::<SocketAddr>().ok());
@@ -84,7 +84,7 @@ fn watch(reader: &mut SettingReader<'_>) -> Option<WatchOptions> {
     None
 }
 
-const NEEDS_WATCH: &str = "requires --watch; give both or none";
+const NEEDS_WATCH: &str = "requires --watch; give both or neither";
 
 fn wait(reader: &mut SettingReader<'_>) -> Option<std::time::Duration> {
     let wait = reader.one_of(Setting::InstallWait, "a duration, such as 30s or 1m30s", duration::parse)?;

@@ -26,7 +26,7 @@ pub(super) fn run(raw: Raw, problems: Vec<InputProblem>) -> RunResult {
     let (run, verbose) = adapted(&mut reader, run, installs);
     let capture = match installs {
         true => mesh::configure(&mut reader, &System::of(&raw), run.cni),
-        // The previous configuration does not matter: an unknown proxy user must not prevent removing the rules.
+        // The previous configuration does not matter: an unknown proxy user must not prevent removal.
         false => mesh::configure(&mut SettingReader::new(&of_kuma(), Vec::new()), &NullHost, true),
     };
     let warnings = reader.finish()?;
@@ -127,7 +127,7 @@ fn adapted(reader: &mut SettingReader<'_>, run: Run, installs: bool) -> (Run, bo
     (Run { mode, backend, lock_wait, settings, cni: run.cni || on_node, ..run }, verbose)
 }
 
-/// Variant of the named programs: all three of a family.
+/// Variant of a family's three named programs.
 fn variant(reader: &mut SettingReader<'_>, timeout: Duration) -> Option<Variant> {
     const FORM: &str = "expected NAME:PATH for iptables, iptables-save and iptables-restore together, or likewise for ip6tables";
     const FAMILIES: [[&str; 3]; 2] = [

@@ -17,7 +17,7 @@ pub(super) const CALLED: [&str; 2] = ["proxy-init", "linkerd2-proxy-init"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extra {
-    /// Programs that upstream's flags select; by default legacy, unless it is missing or our rules are elsewhere.
+    /// Programs that upstream's flags select; by default legacy, unless legacy is missing or nft has our rules.
     programs: Choice,
     /// Seconds that conntrack keeps half-closed connections; `None` keeps the setting.
     close_wait: Option<u32>,
@@ -76,7 +76,7 @@ fn resolve(raw: &Raw, before: Vec<InputProblem>) -> Result<(ResolvedCall, Extra)
         waits: reader.switch(Linkerd::UseWaitFlag),
     };
     let mode = if reader.switch(Linkerd::Simulate) { RunMode::Preview(Preview::Commands) } else { run.mode };
-    // An image without iptables selects another backend by our own flag or variable.
+    // An image without iptables selects another backend with our own flag or variable.
     let backend = match run.backend {
         Choice::InUse(_) => extra.programs,
         given => given,
@@ -178,7 +178,7 @@ fn simulated(raw: &Raw, capture: &Capture, extra: &Extra) -> RunResult {
         text.push_str(&log_line(&time, &command, is_json));
     };
     for family in capture.families() {
-        // Without a choice, upstream's default.
+        // Without a choice, upstream's default applies.
         let known = PROGRAMS.iter().find(|(.., choice)| *choice == extra.programs).unwrap_or(&PROGRAMS[0]);
         let program = match family {
             Family::V4 => known.1.to_owned(),

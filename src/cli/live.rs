@@ -41,8 +41,7 @@ pub(super) fn from_kernel(run: &Run, pod: &PodContext) -> Result<Vec<RuleView>, 
         tracing::warn!(target: "backend", "{blocked}");
     }
     for text in unread().unwrap_or_default() {
-        tracing::warn!(target: "backend", "{text} may also decide about packets, but can't be read: answers \
-                                           consider only the rules");
+        tracing::warn!(target: "backend", "{text} may also decide, but can't be read: verdicts consider only the rules");
     }
     if link::is_down(LOOPBACK) {
         tracing::warn!(target: "backend", "lo is down, but traffic to the proxy uses it; run: ip link set lo up");
@@ -102,7 +101,7 @@ impl KernelRoutes {
         });
         let version = if flow.to.is_ipv4() { "ipv4" } else { "ipv6" };
         let policy = fs::read_to_string(format!("/proc/sys/net/{version}/fib_multipath_hash_policy"));
-        // Next hops by a hash of ports, or of fields that an administrator chooses (`ip-sysctl` of the kernel).
+        // The hash covers ports, or fields that an administrator chooses (the kernel's `ip-sysctl`).
         let by_hash = match policy.as_deref().map(str::trim) {
             Ok("1" | "3") => route_lookup::next_hops(flow).unwrap_or_default(),
             _ => Vec::new(),
@@ -126,7 +125,7 @@ impl Routes for KernelRoutes {
         let is_local = self.local_marks.iter().any(|(of, local)| *of == family && local.covers(*mark));
         let flow = RouteQuery {
             to: to.ip(),
-            // Other sources are possible only for a transparent socket, which is routed all the same.
+            // Other sources are possible only for a transparent socket, which is routed the same way.
             from: from.filter(|from| from.is_loopback() || self.holder(*from).is_some()),
             service: Some((protocol_number(*protocol), to.port())),
             source_port: *source_port,
@@ -151,7 +150,7 @@ impl Routes for KernelRoutes {
             Ok(found) => {
                 let flow = RouteQuery { from: flow.from.or(found.source), ..flow };
                 let mut others = if source_port.is_none() { self.by_source_ports(&flow) } else { Vec::new() };
-                // The first one is for the port that the packet shows.
+                // The first interface belongs to the example's port.
                 let interface = others.first().cloned().unwrap_or(found.interface);
                 others.retain(|other| *other != interface);
                 Ok(Route { interface, source: found.source, others, is_group: found.is_group })
@@ -162,8 +161,8 @@ impl Routes for KernelRoutes {
                 let why = match error.raw_os_error() {
                     Some(ENETUNREACH) => format!("no route leads to {to}"),
                     Some(EHOSTUNREACH) => format!("the route to {to} is unreachable"),
-                    Some(EACCES) => format!("the route to {to} is prohibit"),
-                    Some(EINVAL) => format!("the route to {to} is blackhole"),
+                    Some(EACCES) => format!("{to} has a prohibit route"),
+                    Some(EINVAL) => format!("{to} has a blackhole route"),
                     _ => format!("the kernel has no route to {to} ({error})"),
                 };
                 Err(format!("no packet is sent: {why} for user {uid}"))
@@ -194,7 +193,7 @@ impl Routes for KernelRoutes {
         match route_lookup::of(&flow) {
             Ok(found) => Ok(Arrival { local: found.is_local, interface }),
             Err(error) => {
-                // Without the number that the standard library appends.
+                // Removes the number that the standard library appends.
                 let why = error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase();
                 Err(format!(
                     "{interface} does not accept packets from {from} to {}: {why}; check the return route, rp_filter and forwarding",

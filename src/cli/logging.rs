@@ -1,4 +1,4 @@
-//! Log lines: their sinks, levels and forms.
+//! Log lines: their sinks, levels and formats.
 
 use super::run::{Logging, Run};
 use crate::events::{EventText, Log, log_to};
@@ -47,7 +47,7 @@ pub(super) fn is_plain() -> bool {
 
 /// Prints a sentence about a finished change, if sentences replace log lines.
 pub(super) fn sentence(text: &str) {
-    // On failure, the exit code remains.
+    // A failed write keeps the exit code.
     let _ = anstream::stderr()
         .write_all(fold(&format!("{text}\n"), 2, columns::of_line(&io::stderr())).as_bytes());
 }

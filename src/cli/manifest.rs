@@ -13,7 +13,7 @@ use std::{error::Error, fs, io};
 
 pub(super) use diagnose::{Subject, subject::each};
 
-/// Subjects of a call; one without a manifest. Titles include the file if there are several manifests.
+/// Subjects of a call; a single one without a manifest. Titles include the file if there are several manifests.
 pub(super) fn subjects(
     raw: Raw,
     problems: Vec<InputProblem>,
@@ -78,7 +78,7 @@ pub(super) fn read(file: &str) -> Result<String, String> {
     text.map_err(|error| error.to_string())
 }
 
-/// True for a JSON document, which an ephemeral container is given as an argument: its input has no end (`stdinOnce`).
+/// True for a JSON document, as given to an ephemeral container, whose standard input never ends (`stdinOnce`).
 pub(super) fn is_document(word: &str) -> bool {
     word.starts_with('{')
 }
@@ -167,7 +167,7 @@ pub(super) fn print_data(encoding: Encoding, sections: &[SubjectSection]) -> Run
 
 pub(super) enum NotedSettings {
     Found(Box<Subject>, Basis),
-    /// Rules with unknown settings; the reason, as a clause.
+    /// Rules with unknown settings, and the reason as a clause.
     Unknown(String),
     NoRules,
 }
@@ -199,7 +199,7 @@ fn read_noted(subject: &Subject, run: &Run) -> Result<NotedSettings, backend::Er
             }
         },
         [(_, None)] => NotedSettings::Unknown(
-            "they were too long to be stored with the rules, or the rules were loaded by nft".to_owned(),
+            "the settings were too long to store with the rules, or nft loaded the rules".to_owned(),
         ),
         [] => unnoted(&snapshot, run),
         [..] => {
@@ -221,7 +221,7 @@ fn unnoted(snapshot: &Snapshot, run: &Run) -> NotedSettings {
     match known.is_empty() {
         true => NotedSettings::NoRules,
         false => {
-            NotedSettings::Unknown(format!("none are stored with the existing rules ({})", known.join("; ")))
+            NotedSettings::Unknown(format!("the existing rules store no settings ({})", known.join("; ")))
         }
     }
 }

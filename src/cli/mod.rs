@@ -62,7 +62,7 @@ fn call(entry: &CommandEntry, parser: Parser) -> Exit {
         let text = "is - twice; standard input holds one manifest";
         problems.push(InputProblem::of(&Setting::Filename.row().option(), text));
     }
-    // Pasted flags are accepted silently, which would include kubectl's letter for a namespace.
+    // Pasted flags are accepted silently. Upstream's `-n`, a dry run, may be kubectl's namespace.
     let takes_dry_run = entry.lists(Setting::DryRun.row());
     let is_namespace = !takes_dry_run && flags.iter().any(|(setting, _)| *setting == Setting::DryRun);
     // A manifest describes another pod, to which the variables of this process do not apply.

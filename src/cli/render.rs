@@ -59,7 +59,7 @@ fn printed(
 }
 
 pub(super) fn as_comment(title: &str) -> String {
-    // An XML comment can't contain two dashes. The second pass separates the rest of three.
+    // An XML comment can't contain two dashes. The second pass separates three dashes.
     format!("<!-- {} -->", title.replace("--", "- -").replace("--", "- -"))
 }
 

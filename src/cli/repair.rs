@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::{error::Error, io, net::IpAddr, os::unix::process::CommandExt, process::Command, time::Instant};
 
 struct RepairTarget {
-    /// Folder of the process that names the container; `None` if its network namespace does.
+    /// Folder of the process that names the container; `None` if a network namespace does.
     process: Option<PathBuf>,
 }
 
@@ -49,11 +49,11 @@ pub(super) fn run(subjects: &[Subject]) -> RunResult {
     }
     let mut reader = SettingReader::new(raw, problems);
     let run = run::read(&mut reader);
-    // Repair works on the node's file system, whatever the settings.
+    // Repair always works on the node's file system.
     let call = run::configured(reader, &container, Run { cni: true, ..run })?;
     manifest::begin(subjects, &call.run, [&call.warnings], call.run.stdout())?;
     let done = repaired(&call).and_then(|report| change::finish(&call.run, &report));
-    // Trying packets takes a moment, in which the container would run without its rules.
+    // Linting takes time, so it follows the repair.
     warn_of(brief(raw, &call.capture, &[]));
     let done = match done {
         Ok(Exit::Done) => verify::validated(&call),
@@ -113,7 +113,7 @@ fn enter(raw: &Raw, container: &RepairTarget) -> Option<InputProblem> {
     Some(InputProblem::with_item(source, value, refused.err()?))
 }
 
-/// Replaces this process with `sidecar-node`, if the call watches; the first word is the program. Returns only on failure.
+/// Replaces this process with `sidecar-node` if `--watch` is given; the first word is the program. Returns only on failure.
 pub(super) fn hand_over(words: &[OsString]) -> Option<Box<dyn Error>> {
     let arguments = for_node(words)?;
     let is = |word: &OsString, flag: &str| word.to_string_lossy().split('=').next() == Some(flag);
@@ -160,7 +160,7 @@ fn for_node(words: &[OsString]) -> Option<Vec<OsString>> {
     if parser.entry?.command != command::Command::CniRepair {
         return None;
     }
-    // `sidecar-node` has switches without a value.
+    // In `sidecar-node`, switches take no value.
     arguments.extend(words.map(|word| if is_watch(&word) { "--watch".into() } else { word }));
     arguments.iter().any(|word| word == "--watch").then_some(arguments)
 }

@@ -39,7 +39,7 @@ pub(super) fn text(text: &str) -> RunResult {
 }
 
 pub(super) fn advice(text: &str) {
-    // On failure, the exit code remains.
+    // A failed write keeps the exit code.
     let _ = anstream::stderr().write_all(text.as_bytes());
 }
 
@@ -147,7 +147,7 @@ pub(super) fn failure(error: &dyn Error, exit: Exit) -> Exit {
 }
 
 fn print_failure(text: &str, failure: &ErrorReport) {
-    // On failure, the exit code remains.
+    // A failed write keeps the exit code.
     let _ = match AS_DATA.load(Ordering::Relaxed) {
         true => io::stderr().write_all(line(failure).as_bytes()),
         false => anstream::stderr().write_all(error(text, columns::of_line(&io::stderr())).as_bytes()),
@@ -179,7 +179,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Version of all forms. It increases if a field is removed or changes its meaning, not for a new field.
+/// Version of all formats. It increases if a field is removed or changes its meaning, not for a new field.
 const VERSION: u32 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -153,7 +153,7 @@ pub(super) fn begin<T>(
 pub(super) const ANSWER: fn(&Run) -> Stdout = |_| Stdout::Answer;
 pub(super) const LOG: fn(&Run) -> Stdout = |_| Stdout::Any;
 
-/// Reads the run's settings. Its result is not valid if the reader has a problem.
+/// Reads the run's settings. The result is invalid if the reader has a problem.
 pub(super) fn read(reader: &mut SettingReader<'_>) -> Run {
     let dry_run = reader.switch(Setting::DryRun);
     let restore_format = reader.switch_or(Setting::RestoreFormat, true);

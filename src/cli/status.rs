@@ -18,7 +18,7 @@ use std::panic;
 use std::time::{Duration, Instant, SystemTime};
 
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Reading iptables starts programs, which a shorter interval would keep busy.
+/// A shorter interval would keep the iptables programs busy.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]

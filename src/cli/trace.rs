@@ -26,7 +26,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 struct TraceOptions {
     filter: Filter,
-    /// `None` without `--enable`; otherwise true for every TCP packet.
+    /// `None` without `--enable`; true traces every TCP packet.
     enable: Option<bool>,
     count: Option<u64>,
     time: Option<Duration>,
@@ -216,7 +216,7 @@ struct Enabled {
 }
 
 impl Enabled {
-    /// True if no rule reports, so nothing would be shown otherwise. iptables (legacy) rules alone can't be traced.
+    /// True if no rule reports, so only tracing shows packets. iptables (legacy) rules alone can't be traced.
     fn is_needed(known: &KnownRules<'_>) -> bool {
         known
             .read
@@ -241,7 +241,7 @@ impl Enabled {
         }
         let listener =
             nflog::NftraceListener::open().map_err(|error| refused(error, TraceFailure::ListenToTraces))?;
-        // A trace lacks the packet's sender. Reports to a second group have it.
+        // A trace lacks the packet's sender. Reports to a second group include it.
         let (group, owners) = (LOG_GROUP + 1..LOG_GROUP + 9)
             .find_map(|group| Some((group, nflog::NflogListener::open(group).ok()?)))
             .unzip();
@@ -332,7 +332,7 @@ impl KnownRules<'_> {
 
     fn is_old(&mut self) -> bool {
         match &mut self.read {
-            // The rules of iptables (legacy) have no generation, and each reading starts a program.
+            // iptables (legacy) rules have no generation, and reading them starts a program.
             Ok(read) => read.index.is_old(&mut read.kernel).unwrap_or(true),
             Err(_) => true,
         }
@@ -343,7 +343,7 @@ fn read(run: &Run) -> Result<LiveRules, backend::Error> {
     let mut kernel = run.open_for(run.every_owner())?;
     let index = RuleIndex::read(&mut kernel, named)?;
     let routes = kernel.routing()?;
-    // Without addresses fewer walks are complete; the kernel's reports are shown all the same.
+    // Without addresses, fewer walks are complete, but the kernel's reports are still shown.
     let pod = PodContext::new(System::HERE.addresses().unwrap_or_default(), None);
     Ok(LiveRules { kernel, index, routes, pod })
 }

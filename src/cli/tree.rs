@@ -36,7 +36,7 @@ pub(super) const PLUGIN: &str = "A plugin of the Container Network Interface, ch
                                  traffic, if the runtime passes them; else the network configuration does.";
 pub(super) const PLUGIN_EXAMPLES: &[&str] = &["sidecar-init cni install --watch"];
 pub(super) const PLUGIN_EXITS: &Exits =
-    &[("0", "done"), ("1", "failed; the error is on standard output, in the form of the specification")];
+    &[("0", "done"), ("1", "failed; the error is on standard output, in the specification's format")];
 
 pub(super) fn tree(mesh: Mesh, extent: Extent) -> Command {
     let of = |group| {

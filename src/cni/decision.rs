@@ -11,7 +11,7 @@ pub(super) enum CaptureDecision {
     Nothing(String),
 }
 
-/// Decides about a container. `capture` in a network configuration covers uninjected containers too; other skip reasons remain.
+/// Decides whether to capture a container. Configured `capture` covers uninjected containers too; other skip reasons remain.
 pub(super) fn decide(
     configuration: &PluginConfiguration<'_>,
     pod: &RuntimePod,
@@ -41,7 +41,7 @@ pub(super) fn decide(
             CaptureDecision::Nothing(no_annotations(configuration.requests_annotations))
         }
         (Some(skip), None) => CaptureDecision::Nothing(skip.to_string()),
-        // A pod without a name from the runtime has an earlier reason, which would hide the relevant ones.
+        // For a pod that the runtime did not name, an earlier skip reason would hide the relevant one.
         (Some(_), Some(capture)) => match pod::skip_unnamed(&known, excluded_namespaces) {
             Some(skip) if !skip.is_before_injection() => CaptureDecision::Nothing(skip.to_string()),
             Some(_) | None => uninjected(&known, &title, capture),
@@ -49,12 +49,12 @@ pub(super) fn decide(
     })
 }
 
-/// Reason for a pod whose annotations come neither from the runtime nor the API server.
+/// Skip reason if neither the runtime nor the API server gives annotations.
 fn no_annotations(are_requested: bool) -> String {
     let remedy = if are_requested {
-        "a delegating plugin, such as Multus, does not pass this capability of the entry: set kubeconfig or capture in it"
+        "a delegating plugin, such as Multus, does not pass on the entry's capability: set kubeconfig or capture in the entry"
     } else {
-        "the entry of the network configuration lacks \"capabilities\""
+        "the entry in the network configuration lacks \"capabilities\""
     };
     format!(
         "the runtime passed no annotations, which identify injected pods ({{\"{ANNOTATIONS}\": true}}); {remedy}"
@@ -81,7 +81,7 @@ fn uninjected(pod: &pod::Pod, title: &str, capture: &Raw) -> CaptureDecision {
 
 pub(super) struct ResolvedCapture {
     pub(super) capture: Capture,
-    /// Settings with the pod's addresses, so that they resolve alike whenever they are read again.
+    /// Settings with the pod's addresses, so that later readings resolve them alike.
     pub(super) raw: Raw,
     pub(super) warnings: Vec<String>,
 }

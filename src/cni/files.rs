@@ -1,8 +1,8 @@
 //! Files that are complete or absent: written under a temporary name, then renamed. Only regular files of limited size are read:
 //! opening a pipe waits for a writer, and a device may never end.
 //!
-//! Other agents may write network configurations at the same time, so they are exchanged in one step, which returns the previous
-//! file. If that file's content is unexpected, it is put back and the caller starts again.
+//! Other agents may write network configurations at the same time, so files are exchanged in one step, which returns the previous
+//! file. If its content is unexpected, that file is put back, and the caller starts again.
 
 use nix::libc::{ELOOP, O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::fchown;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, SystemTime};
 
-/// Prefix of unfinished files. No attachment's name has it, and no runtime reads a file with such a name.
+/// Prefix of unfinished files' names. No attachment's name has this prefix, and no runtime reads such files.
 pub(super) const UNFINISHED: &str = ".sidecar-cni-";
 /// Size limit of a network configuration. Real ones have a few kilobytes.
 pub(super) const MAX_CONFIGURATION: u64 = 1024 * 1024;
@@ -55,7 +55,7 @@ fn open(path: &Path, links: Links) -> Result<Option<File>, UnreadableFile> {
         Err(error) if error.raw_os_error() == Some(ELOOP) => return Err(UnreadableFile::Special),
         Err(error) => return Err(error.into()),
     };
-    // Opening a device may have an effect, so the type is checked before and after opening: it may be another file by then.
+    // Opening a device may have an effect, so the type is checked before and after opening: another file may have replaced it.
     if !found.is_file() {
         return Err(UnreadableFile::Special);
     }
@@ -92,7 +92,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     present(removed).map(drop)
 }
 
-/// Writes a file, replacing any previous one. On failure the old file remains, or the new one, not flushed.
+/// Writes a file, replacing any previous one. On failure, the old file remains, or an unflushed new one.
 pub(super) fn put(folder: &Path, name: &str, content: &[u8], durability: Durability) -> io::Result<()> {
     let place = folder.join(name);
     let aside = Aside::beside(&place);
@@ -187,7 +187,7 @@ pub(super) fn remove_known(path: &Path, old: &[u8]) -> io::Result<Put> {
     }
     let is_known = holds(&aside.0, old);
     let put = if is_known { Put::Done } else { Put::Overtaken };
-    // A file created since is newer. Folders can't be hard-linked.
+    // A file created meanwhile is newer. Folders can't be hard-linked.
     if !is_known && fs::hard_link(&aside.0, path).is_err_and(|error| error.kind() != ErrorKind::AlreadyExists)
     {
         fs::rename(&aside.0, path)?;
@@ -211,7 +211,7 @@ pub(super) fn copy_program(from: &Path, to: &Path, seen: &mut Option<CopiedProgr
         return Ok(false);
     }
     let is_new = copied(from, to)?;
-    // Other programs may write a new copy before it could be checked, so the next check reads it.
+    // Other programs may overwrite a new copy before any check, so the next check reads it.
     *seen = if is_new { None } else { now };
     Ok(is_new)
 }
@@ -236,7 +236,7 @@ fn copied(from: &Path, to: &Path) -> io::Result<bool> {
     sync(to).map(|()| true)
 }
 
-/// Compares in pieces: whole programs in memory would be most of an installer's use of a node.
+/// Compares piece by piece: whole programs would be most of an installer's memory use.
 fn are_equal(one: &File, other: &File) -> io::Result<bool> {
     let piece = |file: &File| {
         let mut piece = Vec::new();
@@ -283,7 +283,7 @@ impl Aside {
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        // Fails if it was renamed. The next run sweeps leftovers, except in another folder that a link led to.
+        // Fails after a rename. The next run sweeps leftovers, except in another folder reached through a link.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! The CNI plugin: from a runtime's call to an exit code. The environment is read only here. The engine works once in the
-//! container's namespace, and no process is left running.
+//! The CNI plugin: turns a runtime's call into an exit code. The environment is read only here. The engine runs once in the
+//! container's namespace, and no process remains.
 
 mod decision;
 mod files;
@@ -34,7 +34,7 @@ pub(crate) fn beside(name: &str) -> PathBuf {
     env::current_exe().unwrap_or_default().with_file_name(name)
 }
 
-/// True for a call as the plugin: by the command, the plugin's name, or just the variable that runtimes set.
+/// True if called as the plugin: by the command, the plugin's name, or just the variable that runtimes set.
 pub(crate) fn is_called() -> bool {
     let mut arguments = env::args_os();
     let program = arguments.next().unwrap_or_default();
@@ -72,7 +72,7 @@ fn serve(watch: &TimedCall) -> CniResult<Done> {
     });
     let input = input(verb)?;
     if verb == Verb::Version {
-        // In the runtime's version, or in our latest if that is unknown.
+        // Uses the runtime's version, or our latest if unknown.
         let version = match input.trim_ascii().is_empty() {
             true => CniVersion::LATEST,
             false => PartialConfiguration::of(&input)?.version.unwrap_or(CniVersion::LATEST),

@@ -20,7 +20,7 @@ const IS_HOST: &str = "is the runtime's own network namespace; rules there would
 const MAY_BE_HOST: &str = "may be the runtime's own network namespace, where rules would redirect all of its \
                            traffic; mount /proc to check it";
 
-/// Moves this thread into the namespace behind `CNI_NETNS`, for good. Returns false if there is none.
+/// Moves this thread permanently into the namespace at `CNI_NETNS`. Returns false if it does not exist.
 pub(super) fn enter(path: &Path) -> CniResult<bool> {
     let shown = path.display().to_string();
     let refused =
@@ -77,14 +77,14 @@ pub(super) fn addresses() -> CniResult<Vec<IpAddr>> {
         CniError::caused(CniErrorCode::Namespace, "the container's interfaces can't be listed", &error)
     })?;
     if found.iter().all(IpAddr::is_loopback) {
-        let msg = "the container has no address, on which capture of IPv6 depends";
+        let msg = "the container has no address, on which IPv6 capture depends";
         let details = "put this plugin after the plugins that give the container its interface and addresses";
         return Err(CniError::new(CniErrorCode::Configuration, msg, details));
     }
     Ok(found)
 }
 
-/// Mesh for which an ADD set nf_tables rules here, by their record; `None` for rules of other origin. Starts no program.
+/// Mesh for which an ADD set nf_tables rules here, according to their record; `None` for other rules. Starts no program.
 pub(super) fn mesh_set_by_add() -> io::Result<Option<Mesh>> {
     let mut nftables = match Nftables::open(Mesh::default().ownership().table) {
         Err(error) if lacks_netlink(&error) => return Ok(None),

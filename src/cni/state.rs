@@ -1,6 +1,6 @@
-//! State of attachments since ADD: the settings of their rules, in a file each, named after the attachment. The file is written
-//! before the first rule, so that DEL finds leftovers of a killed ADD and CHECK can compare. Records and rules change together,
-//! under the attachment's namespace lock.
+//! State of attachments since ADD: their rules' settings, in one file per attachment, named after it. The file is written before
+//! the first rule, so that DEL finds leftovers of a killed ADD and CHECK can compare. Records and rules change together, under
+//! the attachment's namespace lock.
 
 use super::files::{self, Durability, Links, UnreadableFile};
 use super::protocol::{Attachment, CniError, CniErrorCode, CniResult, MAX_BYTES};
@@ -52,7 +52,7 @@ const BETWEEN: char = '@';
 
 impl AttachmentRecord {
     pub(super) fn new(pod: Option<String>, backend: &str, raw: &Raw) -> Self {
-        // Other meshes have settings with the same names, which configurations may contain for their pods.
+        // Configurations may contain other meshes' settings with the same names, for those meshes' pods.
         let own = raw.iter().filter(|(setting, _)| setting.is_for(raw.mesh()));
         let settings = own.map(|(setting, given)| (setting.row().name().to_owned(), given.value.clone()));
         Self { form: FORM, pod, backend: backend.to_owned(), settings: settings.collect() }
@@ -135,7 +135,7 @@ impl AttachmentStore {
         })
     }
 
-    /// On failure the old record remains, or the new one, which a machine failure may undo.
+    /// On failure, the old record remains, or a new one that a machine crash may undo.
     pub(super) fn keep(&self, key: &AttachmentKey, record: &AttachmentRecord) -> CniResult<()> {
         let text = serde_json::to_vec(record).expect("our own data has text keys");
         self.prepare()

@@ -47,7 +47,7 @@ pub(super) fn write_line(places: &Places, line: &LogEntry) -> io::Result<()> {
     match &places.log {
         LogTarget::None => Ok(()),
         LogTarget::Journal => {
-            // A field ends with its line, and JSON on one line has no other.
+            // A newline ends a field, and the JSON contains none.
             let priority = if line.outcome == FAILED { 3 } else { 6 };
             let message = format!("PRIORITY={priority}\nSYSLOG_IDENTIFIER=sidecar-cni\nMESSAGE={text}\n");
             let socket = UnixDatagram::unbound()?;

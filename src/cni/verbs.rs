@@ -1,4 +1,4 @@
-//! The verbs: ADD sets the rules, CHECK compares them, DEL removes them; GC and STATUS are not about one container.
+//! The verbs: ADD sets the rules, CHECK compares them, DEL removes them; GC and STATUS concern no single container.
 //! `sidecar-node` reads pods from the API server, because TLS would make the plugin half as large again.
 
 use super::NODE_PROGRAM;
@@ -158,7 +158,7 @@ impl CallContext {
                 continue;
             }
             if is_shared {
-                // Otherwise, the DEL of the other attachment would keep the rules for this record.
+                // Otherwise, the other attachment's DEL would keep the rules for this record.
                 self.state.forget(&key)?;
                 return Ok(Done::new("forgotten", "another attachment of the container has the rules"));
             }
@@ -177,7 +177,7 @@ impl CallContext {
             // No rule is removed. The lock makes concurrent DELs read the records one after the other.
             _ if is_shared => Some(Mesh::default().ownership()),
             StoredRecord::Valid(record) => Some(record.mesh().ownership()),
-            // An unreadable record may be of any mesh.
+            // An unreadable record may belong to any mesh.
             StoredRecord::Unreadable(_) => Some(Mesh::default().ownership().union(OWNERS)),
             // The record may be lost. Rules of an init container are kept: the pod may still run, with other attachments.
             StoredRecord::Absent => {
@@ -267,7 +267,7 @@ struct Removal {
     is_shared: bool,
 }
 
-/// Restores an earlier ADD's record and rules, or another attachment's; without either, removes both.
+/// Restores record and rules of an earlier ADD or another attachment, or else removes them.
 fn undo_add(
     state: &AttachmentStore,
     key: &AttachmentKey,
@@ -280,7 +280,7 @@ fn undo_add(
             if is_changed {
                 match record_with_same_rules(state, key, &state.record(key)?)? {
                     Some(StoredRecord::Valid(record)) => restore(session, &record)?,
-                    // The needs of that attachment are unknown.
+                    // The settings of that attachment are unknown.
                     Some(StoredRecord::Absent | StoredRecord::Unreadable(_)) => {}
                     None => drop(clean(session)?),
                 }
@@ -293,12 +293,12 @@ fn undo_add(
             }
             state.keep(key, &record)
         }
-        // The earlier state is unknown. With the new record, DEL removes the rules of this ADD.
+        // The earlier state is unknown. With the new record, DEL removes this ADD's rules.
         StoredRecord::Unreadable(_) => Ok(()),
     }
 }
 
-/// Record of another attachment of the container that has, or may have, the rules of the same mesh.
+/// Record of the container's other attachment that has, or may have, the same mesh's rules.
 fn record_with_same_rules(
     state: &AttachmentStore,
     key: &AttachmentKey,
@@ -315,7 +315,7 @@ fn record_with_same_rules(
     Ok(None)
 }
 
-/// Sets the rules of a record, unless another version has written it for an unknown backend.
+/// Sets a record's rules, unless another version wrote it for an unknown backend.
 fn restore(session: &mut Session, record: &AttachmentRecord) -> CniResult<()> {
     let Some(backend) = record.backend() else { return Ok(()) };
     let ResolvedCapture { capture, raw, .. } = resolve(record.raw(), Vec::new(), &[])?;
@@ -344,7 +344,7 @@ fn result(configuration: &PluginConfiguration<'_>) -> String {
     protocol::result(configuration.previous_result, configuration.version)
 }
 
-/// Warns about other programs' rules before ours, which no change can repair.
+/// Warns about other programs' preceding rules, which we can't override.
 fn warn_of_preceding_rules(session: &mut Session) {
     for text in session.preceding_rules_if_known() {
         tracing::warn!(target: "iptables", "{text}");

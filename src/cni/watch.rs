@@ -1,5 +1,5 @@
-//! Time limit of a call: the work or the limit ends it, and the first of the two writes a result. At the limit the process ends
-//! like a killed one: a change under way is completed by the next ADD or removed by DEL.
+//! Time limit of a call: the work or the limit ends the call, and whichever comes first writes the result. At the limit, the
+//! process ends as if killed: the next ADD completes a partial change, or DEL removes it.
 
 use super::protocol::{CniError, CniErrorCode, CniResult, CniVersion, Places, TIMEOUT};
 use super::traces::{self, FAILED, LogEntry};
@@ -15,7 +15,7 @@ pub(super) struct Progress {
     pub(super) version: CniVersion,
     pub(super) places: Option<Places>,
     pub(super) line: LogEntry,
-    /// Exit code, once an answer is on its way.
+    /// Exit code, once a result is being written.
     exit: Option<i32>,
 }
 
@@ -55,7 +55,7 @@ impl TimedCall {
         self.changed.notify_one();
     }
 
-    /// Prints the answer, or undoes the work. Does not return if the time limit came first.
+    /// Prints the result, or undoes the change. Does not return if the time limit came first.
     pub(super) fn answer(&self, outcome: CniResult<Done>) -> CniResult<Done> {
         let end = self.started + self.progress().timeout;
         if !self.is_first() {
@@ -81,7 +81,7 @@ impl TimedCall {
         }
     }
 
-    /// True for the first answer. Until it is written, the call has failed.
+    /// True for the first result. Until it is written, the call has failed.
     fn is_first(&self) -> bool {
         let mut progress = self.progress();
         let is_first = progress.exit.is_none();
@@ -140,7 +140,7 @@ impl TimedCall {
                 Ok(())
             });
         } else if self.progress().exit == Some(FAILURE) {
-            // The answer was abandoned at the time limit, and the change is being undone.
+            // The result was abandoned at the time limit, and the change is being undone.
             thread::sleep(TRACE_TIMEOUT);
         }
         let exit = self.progress().exit;

@@ -82,7 +82,7 @@ pub struct Summary {
     pub steps: Vec<CommitStep>,
     /// Number of conntrack flows deleted because they were older than the rules and would have bypassed them.
     pub forgotten_flows: usize,
-    /// Objects that cleaning has left because they may belong to another program.
+    /// Objects that cleaning has kept because they may belong to another program.
     pub left: Vec<String>,
     /// Owners that captured before and no longer do: replaced by the owner's rules, or removed by cleaning.
     pub removed: Vec<Ownership>,
@@ -99,7 +99,7 @@ pub fn plan(backend: &mut dyn Backend, desired: &Desired, options: &Options) -> 
     let target = DesiredState::of(desired, name, &before);
     require_listable(&before, &target, |_| false)?;
     let steps = require_effective(&before, &target, steps(&before, &target, options.force))?;
-    // If nothing is installed, everything is missing as a whole: unfinished, not drift.
+    // Without existing rules, the state is unfinished, not drift.
     if options.on_drift == OnDrift::Refuse && !options.force && !before.is_bare() {
         let differences = compare(&before, &target);
         if !differences.is_empty() && !differences.unfinished {
@@ -261,11 +261,11 @@ pub struct CommitFailure {
 #[derive(Debug)]
 pub enum Aftermath {
     RolledBack,
-    /// The old state, except the owner's rules in these tables of iptables (nft), which its program can't show.
+    /// The old state, except the owner's rules in these iptables (nft) tables, which no program can show.
     Lost {
         tables: Vec<(Family, Table)>,
     },
-    /// Neither the old nor the new state: these steps back failed as well, each with its reason.
+    /// Neither the old nor the new state: undoing these steps failed too, each for its reason.
     Left {
         steps: Vec<(CommitStep, Error)>,
     },

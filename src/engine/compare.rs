@@ -1,4 +1,4 @@
-//! The desired state of a namespace in the terms of one backend, and its differences from the live state.
+//! A namespace's desired state in one backend's terms, and the differences from the live state.
 
 use crate::backend::nftables::bytecode::EncodedTable;
 use crate::backend::nftables::{self, BlockedTable, Obstacle};
@@ -19,7 +19,7 @@ pub struct LiveComparison {
 pub struct Differences {
     /// Differing iptables chains, parts of the nf_tables table, and policy rules, routes and addresses.
     pub parts: Vec<DifferingPart>,
-    /// True if everything that differs is absent as a whole, table by table: the mark of an interrupted run.
+    /// True if every differing table is entirely absent, the mark of an interrupted run.
     pub unfinished: bool,
 }
 
@@ -35,7 +35,7 @@ pub fn compare_desired(old: &Desired, new: &Desired, owners: &'static [Ownership
     compare(&snapshot, &DesiredState { owner, ..new })
 }
 
-/// Compares a namespace with the desired state in every backend: all but one should have no rules.
+/// Compares a namespace with the desired state in every backend: at most one should have rules.
 pub fn compare(snapshot: &Snapshot, desired: &DesiredState) -> Differences {
     let mut differences = Differences { unfinished: true, ..Differences::default() };
     for variant in Variant::ALL {
@@ -101,7 +101,7 @@ impl Differences {
 }
 
 impl fmt::Display for Differences {
-    /// Prints the lines of rules, `-` for live and `+` for desired ones, each with its reason.
+    /// Prints rule lines, `-` for live and `+` for desired rules, each with its reason.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for DifferingPart { name, lines } in &self.parts {
             writeln!(f, "@@ {name}")?;
@@ -150,7 +150,7 @@ impl DesiredState {
         };
         let mut routes = routing.clone();
         if v6.is_some() && snapshot.lo_lacks_ipv6 {
-            // If no IPv6 packet can pass, its rules do no harm and its routes are not missed.
+            // If no IPv6 packet can pass, IPv6 rules do no harm and IPv6 routes are not needed.
             let text = "IPv6 is disabled on lo: IPv6 rules are set, but no addresses and routes";
             tracing::warn!(target: "config", "{text}");
             routes.retain(|object| object.family() == Family::V4);
@@ -158,7 +158,7 @@ impl DesiredState {
         Self { owner: *owner, contents, routes }
     }
 
-    /// Contents that a backend should hold; `None` if another one should, or none.
+    /// Contents that a backend should hold; `None` if another or no backend should.
     pub fn contents(&self, backend: BackendName) -> Option<&Contents> {
         self.contents.as_ref().filter(|contents| contents.backend() == backend)
     }

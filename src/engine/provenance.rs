@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     Owner,
-    /// The owner or its predecessor: if no rule needs a comment, both write the same.
+    /// The owner or its predecessor: if no rule needs a comment, both write equal rules.
     Either,
     Predecessor,
 }
@@ -53,7 +53,7 @@ fn maker_of(state: &State, owner: &Ownership) -> Option<Maker> {
     }
 }
 
-/// Rules and routing that cleaning leaves: other programs make equal ones, or only the routing protocol is the owner's.
+/// Rules and routing that cleaning keeps: other programs make equal rules, or only the routing protocol is the owner's.
 pub fn doubtful(snapshot: &Snapshot, owner: &Ownership) -> Vec<String> {
     let mut found = Vec::new();
     for contents in snapshot.all_contents() {
@@ -98,8 +98,8 @@ pub fn remedy_of(Ownership { mesh, opt_out, .. }: &Ownership) -> String {
     format!("sidecar-init clean --mesh {mesh} removes it; to prevent its return: {opt_out}")
 }
 
-/// Descriptions of other programs' chains that may precede ours and redirect packets, which ends NAT for a connection; each place
-/// once. If only iptables' usual chains and ours do NAT, no rule is read.
+/// Descriptions of other programs' chains that may precede ours and redirect packets, which ends NAT for a connection. Each chain
+/// is listed once. If only iptables' standard chains and ours do NAT, no rule is read.
 pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<String>, backend::Error> {
     let mut found: Vec<(String, String)> = Vec::new();
     if kernel.has_foreign_nat()? {
@@ -112,7 +112,7 @@ pub fn preceding_rules(kernel: &mut Kernel, owner: &Ownership) -> Result<Vec<Str
     Ok(found.into_iter().map(|(_, text)| text).collect())
 }
 
-/// Places, each with a description of its first rule that redirects packets or is not understood.
+/// Chains, each with a description of its first rule that redirects packets or is not understood.
 pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<(String, String)> {
     let before = view.nat_before(|chain| is_of(view, chain, &owner.alone())).into_iter();
     let preceding = |chain: usize| {
@@ -129,7 +129,7 @@ pub(super) fn preceding_rules_in(view: &View, owner: &Ownership) -> Vec<(String,
     before.filter_map(preceding).collect()
 }
 
-/// Other programs' base chains that drop, each with the rule that does, or the policy.
+/// Other programs' base chains that drop, each with the dropping rule or policy.
 pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> {
     let foreign = view.chains().iter().enumerate();
     let foreign = foreign.filter(|(_, content)| content.base.is_some() && !is_of(view, content, owner));
@@ -148,7 +148,7 @@ pub(super) fn droppers(view: &View, owner: &Ownership) -> Vec<(String, String)> 
     foreign.filter_map(dropper).collect()
 }
 
-/// True for a base chain of an owner or a joined one: by its table, or because it leads to their chains.
+/// True if a base chain's table belongs to the owner or a joined owner, or a rule jumps to their chains.
 fn is_of(view: &View, content: &ViewChain, owner: &Ownership) -> bool {
     let leads_there = || {
         let mut led_to = content.rules.iter().filter_map(|rule| rule.leads_to);
@@ -171,7 +171,7 @@ fn text_of(view: &View, at: At) -> String {
     view.rule(at).and_then(|rule| rule.text.clone()).unwrap_or_default()
 }
 
-/// True if the action may decide about a connection's NAT, so the kernel calls no further NAT chain.
+/// True if the action may decide a connection's NAT, so the kernel calls no further NAT chain.
 fn translates(action: &Action) -> bool {
     matches!(
         action,

@@ -19,7 +19,7 @@ pub struct RuleIndex {
     pub has_nf_tables: bool,
 }
 
-/// Chains of a family's view by their place in the kernel, with the handles of their rules in order.
+/// Chains of a family's view by their location in the kernel, with their rules' handles in order.
 type ChainHandles = BTreeMap<(u8, String, String), (usize, Vec<u64>)>;
 
 impl RuleIndex {
@@ -74,7 +74,7 @@ fn places(view: &View, handles: &backend::nftables::RuleHandles) -> ChainHandles
         let Some((family, table)) = in_kernel(&chain.table, view.family()) else { continue };
         let key = (family, table.to_owned(), chain.chain.clone());
         let numbers = handles.get(&key).cloned().unwrap_or_default();
-        // A listing shows the rules in the kernel's order. A `netdev` chain may have an additional last one for the policy DROP.
+        // A listing shows the rules in the kernel's order. A `netdev` chain may have an additional last rule for the policy DROP.
         let most = numbers.len() + usize::from(family == NFPROTO_NETDEV);
         if (numbers.len()..=most).contains(&chain.rules.len()) {
             places.insert(key, (index, numbers));

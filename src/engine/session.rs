@@ -40,7 +40,7 @@ impl Session {
         apply::plan_clean(&mut self.kernel, owner, self.options.known_owners)
     }
 
-    /// Other programs' rules that redirect packets before the owner's rules. No change can repair that.
+    /// Other programs' rules that redirect packets before the owner's rules; the engine can't prevent that.
     pub fn preceding_rules(&mut self) -> Result<Vec<String>, backend::Error> {
         let owner = self.kernel.owner().alone().union(self.options.known_owners);
         preceding_rules(&mut self.kernel, &owner)

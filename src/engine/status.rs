@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, io, net::IpAddr};
 pub struct EngineStatus {
     /// All programs' rules on the path of a family's packets, with their counters.
     pub views: ByFamily<View>,
-    /// Policy rules, routes and addresses equal to the owner's, of any program.
+    /// Any program's policy rules, routes and addresses equal to the owner's.
     pub routing: BTreeSet<Object>,
     pub addresses: io::Result<Vec<IpAddr>>,
     pub listeners: io::Result<Vec<ListeningSocket>>,
@@ -38,7 +38,7 @@ pub struct OwnRules {
 
 const LEAVE_ONE_MESH: &str = "sidecar-init apply --replace with the pod's flags keeps one of them";
 
-/// Reads the status. The owner and joined owners are equal: each is checked as if only its rules should exist.
+/// Reads the status. The owner and joined owners are treated alike: each is checked as if only its rules should exist.
 pub fn status(kernel: &mut Kernel, owner: &Ownership) -> Result<EngineStatus, backend::Error> {
     let snapshot = kernel.read()?;
     let routing = kernel.routing()?;
@@ -112,7 +112,7 @@ fn findings(live: &Snapshot, views: &ByFamily<View>, owner: &Ownership, held: &[
         findings.push(Finding::failure(Code::MissingRouting, "", text, "ip link set lo up"));
     }
     findings.extend(present.iter().flat_map(|one| foreign_rules(live, one)));
-    // Without any rules, other rules would precede the owner's.
+    // Without existing captures, chains are compared with the owner's future ones.
     let captures = if present.is_empty() { vec![owner.alone()] } else { present.clone() };
     findings.extend(foreign_chains([&views.v4, &views.v6], owner, &captures));
     for one in owner.each() {

@@ -1,5 +1,5 @@
 //! The steps of a change, in order, and the way back. iptables commits table by table, so a change takes several steps, ordered
-//! so that every state between them captures at least the traffic that both ends capture.
+//! so that every state between them captures at least the traffic that both old and new states capture.
 
 use super::compare::DesiredState;
 use crate::backend::nftables::bytecode::EncodedTable;
@@ -28,7 +28,7 @@ pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Comm
     if !unlistable.is_empty() {
         steps.push(CommitStep::CleanUnlistable(unlistable));
     }
-    // Neither step can be undone. This one is a single transaction and fails less easily, so it comes last.
+    // Neither this nor the previous step can be undone. A single transaction fails less easily, so this comes last.
     let tables: Vec<String> = before.inherited_tables(&desired.owner).map(str::to_owned).collect();
     if !tables.is_empty() {
         steps.push(CommitStep::RemoveTables(tables));
@@ -43,7 +43,7 @@ pub fn steps(before: &Snapshot, desired: &DesiredState, force: bool) -> Vec<Comm
 }
 
 /// Gives inherited routing to the owner first, desired or not: an interrupted run may lose the evidence of its provenance. A
-/// policy rule is replaced by adding the owner's and then removing the other.
+/// replacement adds the owner's policy rule before removing the other.
 fn adoption(before: &Snapshot, inherited: &BTreeSet<RoutingEntry>) -> Vec<CommitStep> {
     let objects: BTreeSet<Object> = inherited.iter().map(|route| route.object).collect();
     let adopted = objects.into_iter().filter(|object| !before.routes.contains(object)).map(CommitStep::Adopt);
@@ -51,7 +51,7 @@ fn adoption(before: &Snapshot, inherited: &BTreeSet<RoutingEntry>) -> Vec<Commit
     adopted.chain(inherited.iter().filter(is_rule).copied().map(CommitStep::RemoveInherited)).collect()
 }
 
-/// Routing of the joined owners: adopts desired entries, removes the rest. Comes last: all earlier steps can be rolled back.
+/// Routing of the joined owners: adopts desired entries, removes other entries. Comes last: all earlier steps can be rolled back.
 fn change_of_hands(
     before: &Snapshot,
     desired: &DesiredState,
@@ -173,7 +173,7 @@ impl<'a> Migration<'a> {
         if nftables::same(live, desired) && !(force && desired.is_some()) {
             return;
         }
-        // `mangle` decides about packets in `nat`, so neither may change before the other.
+        // `mangle` rules affect packets in `nat`, so neither may change before the other.
         let both =
             live.zip(desired).and_then(|(live, desired)| match (hands_over(live), hands_over(desired)) {
                 (true, false) => Some(nftables::both(live, desired.clone())),
@@ -189,7 +189,7 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Makes the owner's table equal to this, or replaces another owner's table with it in the same transaction.
+    /// Makes the owner's table equal to `desired`, or replaces another owner's table with it in the same transaction.
     fn table(&mut self, desired: Option<&EncodedTable>) {
         let captures_alike =
             |table: &&EncodedTable| desired.is_some_and(|desired| !hands_over(desired)) && !hands_over(table);
@@ -207,7 +207,7 @@ impl<'a> Migration<'a> {
     }
 }
 
-/// Number of changes before another table takes inbound packets: TPROXY is in `mangle`, REDIRECT in `nat`.
+/// Number of changes before another table captures inbound packets: TPROXY is in `mangle`, REDIRECT in `nat`.
 fn count_before_handover(changes: &[TableChange], live: &State, desired: &State, owner: &Ownership) -> usize {
     let (live, takes) = (live.part_of(owner), |change: &&TableChange| change.table != Table::Raw);
     let differs =
@@ -307,7 +307,7 @@ fn states(before: &Snapshot, steps: &[CommitStep], variant: Variant, family: Fam
     states
 }
 
-/// TPROXY marks in a change, of the live and the desired rules together, by backend and nf_tables table.
+/// TPROXY marks of a change's live and desired rules together, by backend and nf_tables table.
 struct Bridge {
     marks: BTreeMap<(BackendName, String), BTreeSet<Mark>>,
     owner: Ownership,

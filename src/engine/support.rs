@@ -30,9 +30,10 @@ fn unknown(text: String, remedy: impl Into<String>) -> Finding {
 fn host() -> Finding {
     match namespace::is_host() {
         Some(false) => ok(Code::HostNamespace, "network namespace of a pod"),
-        None => {
-            unknown("without /proc, the kind of the network namespace is unknown".to_owned(), "mount /proc")
-        }
+        None => unknown(
+            "without /proc, this may be the machine's own network namespace".to_owned(),
+            "mount /proc",
+        ),
         Some(true) => {
             let text = "this is the machine's own network namespace: rules here would capture its traffic";
             Finding::warning(Code::HostNamespace, "", text, "give the pod's with --network-namespace")

@@ -1,5 +1,5 @@
-//! The captures in a network namespace, and on a whole node, in the terms of the meshes' policies. It prints nothing and reads no
-//! environment, because front ends and the node program share it.
+//! The captures in a network namespace, and on a whole node, in terms of the meshes' policies. This module prints nothing and
+//! reads no environment: front ends and the node program share it.
 
 mod node;
 
@@ -32,7 +32,7 @@ pub struct NamespaceObserver {
     kernel: Kernel,
     owner: Ownership,
     only: Option<Mesh>,
-    /// Known holders of sockets, which are not searched again.
+    /// Known socket holders, which are not looked up again.
     holders: BTreeMap<u64, SocketHolder>,
     processes: Option<Vec<PathBuf>>,
 }

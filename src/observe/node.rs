@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, error::Error, io, iter, thread};
 /// Namespaces read at a time: a reading mostly waits for the kernel or iptables programs.
 const AT_ONCE: usize = 16;
 
-/// A namespace that takes longer is reported as unknown, and does not delay the others.
+/// A namespace that takes longer is reported as unknown, and does not delay others.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 type NamespaceReading = (u64, Result<CaptureStatus, String>);

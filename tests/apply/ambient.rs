@@ -1,5 +1,5 @@
-//! Istio's ambient mode captures in a pod with chains that have the sidecar's prefix; one even has the same name. Its rules
-//! belong to another owner: they are kept, and no rules are set beside them.
+//! Istio's ambient mode uses chains with the sidecar's prefix in a pod; one even has the same name. Ambient's rules belong to
+//! another owner: they are kept, and no rules are set beside them.
 
 use crate::apply::stage::{REDIRECT, VARIANTS, call, same, state};
 use crate::support::namespace::{Namespace, run, succeed};

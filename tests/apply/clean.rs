@@ -1,5 +1,5 @@
-//! `clean` leaves the namespace in its state before the first apply. Rules of other programs exist first: Docker's redirect to
-//! its embedded resolver, an nf_tables table, rules in legacy tables. The output of listing programs is compared.
+//! `clean` restores the namespace's state before the first apply. Other programs' rules exist first: Docker's redirect to its
+//! embedded resolver, an nf_tables table, rules in legacy tables. Listings before and after are compared.
 
 use crate::apply::stage::{FULL, REDIRECT, VARIANTS, call, routing, same, tables};
 use crate::support::namespace::{Namespace, succeed};

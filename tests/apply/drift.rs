@@ -1,4 +1,4 @@
-//! Single changes to the rules: `diff` names each; the drop-in refuses, and repairs where it may. The rule model's laws cover
+//! Single changes to the rules: `diff` reports each; the drop-in refuses, or repairs if allowed. The rule model's laws cover
 //! drift of arbitrary rules; these tests cover rules listed by programs.
 
 use crate::apply::stage::{FULL, VARIANTS, call, same, state};
@@ -21,7 +21,7 @@ const TAMPERED: [(&str, &str, &str); 11] = [
     ("nat", "-D ISTIO_OUTPUT 2\n-I ISTIO_OUTPUT 3 SECOND", "moved"),
 ];
 
-/// Commands of `ip`, and the reason that `diff` reports.
+/// `ip` commands, and the reason that `diff` reports.
 const MISROUTED: [(&str, &str); 7] = [
     ("-4 rule del fwmark 1337 lookup 133", "missing"),
     ("-6 rule del fwmark 1337 lookup 133", "missing"),
@@ -56,7 +56,7 @@ fn each_changed_rule_is_named_and_repaired() {
     }
 }
 
-/// A foreign rule before the mesh's rules is drift; one after them, or one that only counts, is not.
+/// A foreign rule before the mesh's rules is drift, unless it only counts; a later one is not.
 #[test]
 fn foreign_rules_in_first_place_are_drift() {
     let accept = "-p tcp -m tcp --dport 9 -j ACCEPT";
@@ -113,7 +113,7 @@ impl Scene {
         call(command, self.variant, FULL)
     }
 
-    /// The rule after the chain's name, counted from 1; empty if the table has none.
+    /// Rule `number`, from 1, without its chain's name; empty if the chain lacks it.
     fn rule(&self, family: Family, table: &str, chain: &str, number: usize) -> String {
         let saved = self.namespace.stdout(&self.variant.program(family, "-save"), &["-t", table]);
         let start = format!("-A {chain} ");

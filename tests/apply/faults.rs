@@ -1,7 +1,6 @@
-//! A restore program that fails at every step in turn. A script of the same name precedes the real programs on `PATH`. It counts
-//! its calls; at the failing one it passes the first tables of its input to the real program and reports a failure, as iptables
-//! does when a later table is refused. It also fails after the last table: the caller cannot distinguish that from other
-//! failures.
+//! A restore program that fails at every step in turn. Scripts precede the real programs on `PATH`. A script counts its calls; at
+//! the failing call it passes the first tables of its input to the real program and reports a failure, as iptables does when a
+//! later table is refused. Some fail after the last table: the caller cannot distinguish that from other failures.
 
 use crate::support::rows::rows;
 use crate::support::scope;
@@ -75,7 +74,7 @@ fn every_step(change: Change) {
     }
 }
 
-/// nf_tables refuses a commit after a concurrent one; it is retried.
+/// nf_tables refuses a commit after a concurrent one; the tool retries.
 #[test]
 fn conflict_is_retried() {
     let change = (Variant::Nft, REDIRECT, Variant::Nft, FULL);

@@ -1,4 +1,4 @@
-//! DNS flows from before a change: stale ones are captured after it, captured ones survive it. `takeover::moves` covers
+//! DNS flows older than a change: stale flows are captured afterwards, captured flows survive. `takeover::moves` covers
 //! connections.
 
 use std::io::ErrorKind;
@@ -36,7 +36,7 @@ fn settings() -> impl Iterator<Item = (Variant, Family)> {
 
 fn stale(setting: Setting, capture: &[&str]) {
     let pod = Pod::new(setting);
-    // Conntrack tracks a namespace only where a rule requires it.
+    // Conntrack tracks a namespace only if a rule requires it.
     let watcher = if setting.variant == Variant::Native { Variant::Nft } else { setting.variant };
     let iptables = watcher.program(setting.family, "");
     let wait: &[&str] = if setting.variant == Variant::Legacy { &["-w", "60"] } else { &[] };

@@ -1,4 +1,4 @@
-//! The maximum number of owner groups, with programs that take no more than 255 words.
+//! The maximum number of owner groups, although programs take at most 255 words.
 
 use crate::apply::stage::{FULL, VARIANTS, call, state};
 use crate::support::namespace::Namespace;

@@ -1,5 +1,5 @@
-//! A kernel without nf_tables: gVisor's. Missing features are reported, change nothing, and do not block the available ones: the
-//! legacy tables of iptables. Debian's gVisor (20221219) has the nat table without the `owner` match, so none of the tool's rules
+//! gVisor's kernel, without nf_tables. Missing features are reported, change nothing, and do not block the available ones:
+//! iptables' legacy tables. Debian's gVisor (20221219) has the nat table without the `owner` match, so none of the tool's rules
 //! can be set.
 
 use crate::support::folder::Folder;

@@ -1,4 +1,4 @@
-//! Pods with one or two families, and machines without parts of IPv6.
+//! Pods with one or two families, and machines that lack IPv6 parts.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use sidecar_init::sys::{route::NamespaceRouting, route_lookup};
 
 const CAPTURE: [&str; 4] = ["-b", "*", "-i", "*"];
 
-/// The kernel makes an address local a moment after it has acknowledged it.
+/// The kernel makes an address local a moment after acknowledging it.
 #[test]
 fn an_added_address_is_local() {
     let address = OWNERSHIP.address.expect("::6");
@@ -54,7 +54,7 @@ fn disabled_and_not_requested() {
 }
 
 /// The flags declare IPv6, but the kernel has it disabled: rules are set, routing that the kernel would refuse is not, and every
-/// command reports this as desired.
+/// command accepts this.
 #[test]
 fn disabled_but_requested() {
     for variant in VARIANTS {

@@ -26,7 +26,7 @@ fn choices() -> Vec<Choice> {
     CHOICES[..scope::runs(3, 2)].to_vec()
 }
 
-/// Wait for a report: an unexpected one would arrive while the packet is sent.
+/// Timeout for a report: an unexpected one would arrive while the packet is sent.
 fn limit(is_to_come: bool) -> Duration {
     if is_to_come { TIMEOUT } else { Duration::from_millis(500) }
 }
@@ -46,7 +46,7 @@ fn apply(rules: &str, choice: Choice) {
     engine::apply(&mut kernel(OWNERSHIP), &desired, &options).expect("applied");
 }
 
-/// Binds an address that an earlier socket may hold for a moment, in a process that another test is starting.
+/// Binds an address; a process that another test is starting may briefly hold an earlier socket on it.
 fn bound(address: &str) -> UdpSocket {
     until_ok(|| UdpSocket::bind(address).map_err(|error| format!("{address}: {error}")))
 }
@@ -76,8 +76,8 @@ fn is_unreachable(from: &str, to: &str, expected: bool) -> bool {
     }
 }
 
-/// Rules that drop some packets from port 9, and true if a packet without an owner passes: rules before others, lists of owners,
-/// both kinds of owner.
+/// Rules that drop some packets from port 9, and true if an ownerless packet passes: earlier rules, owner lists, users and
+/// groups.
 const ROWS: [(&str, bool); 6] = [
     ("-A ISTIO_A -m owner ! --uid-owner 5 -j DROP\n", false),
     ("-A ISTIO_A -m owner --uid-owner 5 -j DROP\n", true),
@@ -114,7 +114,7 @@ fn reset_and_icmp_error_have_no_owner() {
         });
         pod.run(|| {
             for (rules, passes) in scope::of(ROWS.to_vec(), 3) {
-                // Except for the datagram sent there, which has an owner.
+                // Passes the datagram sent there, which has an owner.
                 let jumps = "-A OUTPUT -j ISTIO_A\n-A ISTIO_A -p udp -j RETURN\n";
                 apply(&format!("{jumps}{rules}"), choice);
                 let heard = is_unreachable("127.0.0.1:0", "127.0.0.9:9", passes);

@@ -46,7 +46,7 @@ fn namespaces_do_not_wait_for_each_other_in_cni_mode() {
     });
 }
 
-/// Outside CNI mode, runs wait for the shared lock up to `--lock-wait` and name its holder.
+/// Outside CNI mode, runs wait up to `--lock-wait` for the shared lock and name its holder.
 #[test]
 fn the_holder_of_the_lock_is_named() {
     with_lock_held(|| {

@@ -88,7 +88,7 @@ fn output_without_end_is_cut_off() {
             let folder =
                 programs("floods", variant, "-restore", &format!("exec /bin/cat /dev/zero >&{stream}"));
             let ours = among(binary(&call("apply", variant, REDIRECT)), &folder);
-            // Much less than the printed output.
+            // Less memory than the output.
             let mut limited = among(Command::new("/bin/sh"), &folder);
             limited.args(["-c", "ulimit -v 400000; exec \"$0\" \"$@\""]).arg(ours.get_program());
             limited.args(ours.get_args());

@@ -13,7 +13,7 @@ use crate::support::namespace::{Namespace, run};
 use crate::support::setting::Variant;
 use testkit::running::Running;
 
-/// A program that reports every change of a namespace to a file.
+/// A program that writes every change in a namespace to a file.
 pub(crate) struct Monitor {
     line: &'static str,
     _child: Running,
@@ -103,7 +103,7 @@ fn unprintable_report_reverts_nothing() {
     run(&namespace, &check).with(0, "after apply");
     unprinted(&["clean"], "no rules of this program remain");
     run(&namespace, &check).with(3, "after clean");
-    // A rule with the tool's routing protocol that it would not set.
+    // A rule with our routing protocol that the tool never sets.
     namespace.ip("rule add from 10.9.9.9 lookup 77 protocol 137");
     unprinted(&["clean"], "sidecar-init's rules are removed; rules that");
 }

@@ -1,5 +1,4 @@
-//! The engine in a node's front end: several network namespaces in parallel from one process, without moving the caller's
-//! threads.
+//! The engine on a node: one process handles several network namespaces in parallel, without moving the caller's threads.
 
 use crate::support::engine::kernel;
 use crate::support::namespace::Namespace;

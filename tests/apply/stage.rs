@@ -30,8 +30,8 @@ pub(crate) fn call<'a>(name: &'a str, variant: Variant, flags: &[&'a str]) -> Ve
     [&[name], variant.flags(), flags].concat()
 }
 
-/// The state that the binary may change, as other programs list it. Remarks, counters and tables without rules are omitted: an
-/// empty table decides nothing, and a legacy table can't be removed from a namespace once it exists.
+/// The state that the binary may change, as other programs list it. Remarks, counters and tables without rules are omitted: empty
+/// tables have no effect, and a legacy table can't be removed from a namespace once it exists.
 pub(crate) fn state(namespace: &Namespace) -> String {
     let mut text = String::new();
     for variant in VARIANTS {

@@ -1,5 +1,5 @@
-//! Output for programs, including failures, matches the schemas in `docs/schemas` in real namespace states; the documents about
-//! the schemas are complete.
+//! Machine-readable output, including failures, matches the schemas in `docs/schemas` in real namespace states; the documents
+//! about the schemas are complete.
 
 use crate::support::namespace;
 use crate::support::program::{BINARY, Outcome};
@@ -23,7 +23,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// Rejects fields that the schema does not name: readers ignore such fields, but none is printed.
+/// Makes the schema reject unknown fields: readers ignore such fields, but none is printed.
 fn strict(schema: &mut Value) {
     match schema {
         Value::Object(keys) => {
@@ -60,7 +60,7 @@ fn printed(namespace: &Namespace, name: &str, code: i32, arguments: &[&str]) -> 
     assert_eq!(yaml.code, Some(code), "{arguments:?}");
     let text = yaml.stdout;
     let read: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
-    // Other processes may start and end between the two calls.
+    // Processes may start or end between the two calls.
     let without = |document: &Value| {
         let mut document = document.clone();
         if let Some(findings) = document.get_mut("findings").and_then(Value::as_array_mut) {
@@ -225,7 +225,7 @@ fn failures_are_json_where_a_format_is_given() {
         let failed = failure(&output);
         assert_ne!(failed["problems"], json!([]), "{arguments:?}");
     }
-    // Later failures have causes and no problems.
+    // Failures after validation have causes, not problems.
     let arguments =
         ["explain", "--from-save", "/nowhere", "--output", "json", "--pod-ips", "10.77.0.2", "10.0.0.5:443"];
     let failed = failure(&run(&namespace, &arguments));
@@ -258,7 +258,7 @@ fn each_document_is_linked_by_the_overview() {
     valid("error", &serde_json::from_str(example).expect("JSON"));
 }
 
-/// The commands parse: any result except invalid input.
+/// Commands may fail, but not with invalid input.
 #[test]
 fn commands_of_the_troubleshooting_page_are_valid() {
     let pod = Namespace::new();

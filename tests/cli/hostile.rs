@@ -1,6 +1,5 @@
-//! No string in any setting becomes a rule that is not in the typed model. Settings get strings made to escape their place: line
-//! breaks, options, quotes, negations. The configuration either refuses them, or the preview parses as exactly the intended
-//! rules.
+//! No string in any setting becomes a rule that is not in the typed model. Settings get strings made to break out: line breaks,
+//! options, quotes, negations. The configuration either refuses them, or the preview parses as exactly the intended rules.
 
 use crate::support::scope;
 use mesh::settings::{self, Setting};
@@ -10,7 +9,7 @@ use proptest::{collection::vec, prelude::*, sample::select, test_runner::TestCas
 use rules::{Family, Gid, RuleSet, Uid, parse, render::iptables};
 use std::{io, net::IpAddr};
 
-/// A host that knows every name, so that no string is refused as an unknown user.
+/// A host with every user name, so no string is refused as an unknown user.
 struct PermissiveHost;
 
 impl Host for PermissiveHost {

@@ -10,7 +10,7 @@ const COLUMNS: u16 = 80;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/pictures/terminal.svg");
 
-/// The session's commands, and the number of paragraphs shown from each answer.
+/// The session's commands, and the number of paragraphs shown from each output.
 const SESSION: [(&str, usize); 3] =
     [("curl http://10.9.0.2", 1), ("sidecar-init status", 3), ("sidecar-init explain 10.9.0.2:443", 2)];
 
@@ -23,7 +23,7 @@ const COLOURS: [(&str, &str); 5] = [
     ("opacity: 0.4", "opacity: 0.7"),
 ];
 
-/// End of an answer; no program prints it.
+/// End of an output; no program prints this.
 const SEPARATOR: char = '\u{1e}';
 
 fn answers() -> Vec<String> {

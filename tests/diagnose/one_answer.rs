@@ -179,7 +179,7 @@ fn all_commands_agree() {
         };
         assert!(changes.iter().any(is_new) || !is_captured, "{name}: {diff:#}");
         assert_eq!(changes.is_empty(), flags.is_empty() && others.is_empty(), "{name}: {diff:#}");
-        // Compares stored settings with the rules: traffic that another program's rules divert is captured only by the settings.
+        // `diff` compares stored settings with the rules: other programs' rules may divert traffic that the settings capture.
         if !flags.is_empty() {
             let (diff, code) = document(&pod, &["diff"]);
             let changes = diff["changes"].as_array().expect("a list");

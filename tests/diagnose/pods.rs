@@ -30,7 +30,7 @@ fn flags_of(raw: &Raw) -> (Vec<String>, BTreeMap<&'static str, String>) {
     let all_dns = raw.iter().any(|(setting, _)| setting.row().long == "redirect-all-dns-traffic");
     for (setting, given) in raw.iter() {
         match setting.row().long {
-            // The manifest has both; one flag covers both.
+            // One flag covers both of the manifest's settings.
             "redirect-dns" if all_dns => {}
             "" => {
                 variables.insert(setting.row().variables[0], given.value.clone());

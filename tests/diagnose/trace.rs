@@ -74,7 +74,7 @@ fn apply(pod: &Namespace, more: &[&str]) {
     pod.stdout(BINARY, &[&flags[..], more].concat());
 }
 
-/// Connects to `to`, where no proxy listens: the rules are met before the refusal.
+/// Connects to `to`, where no proxy listens: packets meet the rules before the refusal.
 fn call(from: &Namespace, to: &str) {
     from.run(|| TcpStream::connect(to).expect_err("nothing listens"));
 }
@@ -179,7 +179,7 @@ fn trace_needs_no_flags_and_names_the_rules_of_nft() {
     }
 }
 
-/// Lines of the first packet that is shown from its first chain to its end.
+/// Lines of the first packet shown from its first chain to its end.
 fn until_the_end(oracle: &mut impl BufRead) -> Vec<String> {
     let (mut lines, mut id) = (Vec::<String>::new(), None);
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! Each part's line count has a ceiling: a commit explains more lines, and fewer lines lower the ceiling.
+//! Limits each part's line count: a commit must explain a higher limit, and fewer lines lower the limit.
 
 use crate::repository::{self, File, ROOT, files, none};
 use std::{

@@ -24,7 +24,7 @@ const LIBRARIES: [&str; 8] = [
     "crates/sandbox/src/lib.rs",
 ];
 
-/// Words that must not occur in some files. Paths and words are separated by spaces.
+/// Words banned from some files. Spaces separate paths and words.
 struct Rule {
     files: &'static [&'static str],
     except: &'static [&'static str],

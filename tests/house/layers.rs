@@ -33,14 +33,14 @@ const RULES: [&str; 13] = [
     "lib",
 ];
 
-/// Modules that must not use each other, except for one that reports another's changes and one that draws another's walk.
+/// Modules that must not use each other, except that `drift` uses `plan` and `render` uses `simulate`.
 const APART: &str = "render parse plan drift simulate";
 
 const APART_EXCEPT: [(&str, &str); 2] = [("drift", "plan"), ("render", "simulate")];
 
 const LIBRARY: [&str; 5] = ["events", "backend", "engine", "observe", "lib"];
 
-/// True if the layers let `module` use `used`; modules without a layer may use none.
+/// True if the layers let `module` use `used`; modules without a layer may use nothing.
 fn may_use(layers: &[&str], module: &str, used: &str) -> bool {
     let has = |layer: &str, name| layer.split(' ').any(|known| known == name);
     let layer = |name| layers.iter().position(|layer| has(layer, name));

@@ -1,4 +1,4 @@
-//! The project's rules for code, documents and files, in a program that links little, so changes to documents are checked in
+//! The project's rules for code, documents and files, in a program with few dependencies, so changed documents are checked in
 //! seconds. `readme.rs` needs root and belongs to `tests/privileged.rs`.
 
 mod ceiling;

@@ -13,7 +13,7 @@ fn commands_of_the_program_succeed_in_the_order_of_their_document() {
     let (mut run, mut named) = (0, 0);
     let names_a_namespace = |line: &String| line.starts_with("ip netns ");
     let is_run = |line: &String| is_of_the_program(line) || names_a_namespace(line);
-    // It compares a manifest with changed flags.
+    // `diff -f` compares a manifest with flags.
     let allow_differences = |line: String| match line.starts_with("sidecar-init diff -f ") {
         true => line + " || test $? = 3",
         false => line,

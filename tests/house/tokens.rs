@@ -11,7 +11,7 @@ pub(crate) fn is_punct(token: &TokenTree, c: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == c)
 }
 
-/// Tokens of this level without attributes, which are passed to a function, and without `#[cfg(test)]` items.
+/// Tokens of this level without `#[cfg(test)]` items and without attributes, which are passed to `attribute`.
 pub(crate) fn without_tests(tokens: TokenStream, mut attribute: impl FnMut(TokenStream)) -> Vec<TokenTree> {
     let mut kept = Vec::new();
     let mut tokens = tokens.into_iter().peekable();

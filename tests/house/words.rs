@@ -1,5 +1,5 @@
-//! Finds words and constructions of `tests/house/words.txt` in documents, messages, schemas, pictures, the page and comments.
-//! Terms of the field are shorter, and known.
+//! Finds words and constructions from `tests/house/words.txt` in documents, messages, schemas, pictures, the page and comments.
+//! Standard terms are shorter and better known.
 
 use crate::{
     repository::{File, files, none, read},
@@ -17,7 +17,7 @@ struct Entry {
 impl Entry {
     fn read(line: &str) -> Self {
         let mut parts = line.split('|').map(|part| part.trim().to_owned());
-        let (word, instead) = (parts.next().expect("a word"), parts.next().expect("what is written instead"));
+        let (word, instead) = (parts.next().expect("a word"), parts.next().expect("a replacement"));
         let right = parts.next().unwrap_or_default();
         let right: Vec<String> =
             right.split(',').map(str::trim).filter(|phrase| !phrase.is_empty()).map(str::to_owned).collect();
@@ -26,7 +26,7 @@ impl Entry {
     }
 }
 
-/// The places of a phrase in a lower-case text, as whole words; ` .. ` in it matches one to four words.
+/// Positions of a phrase in a lower-case text, as whole words; ` .. ` in it matches one to four words.
 fn places(text: &str, phrase: &str) -> Vec<Range<usize>> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let whole =

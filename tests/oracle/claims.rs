@@ -64,7 +64,7 @@ fn refused(scene: &Scene) -> Option<False> {
     })
 }
 
-/// If `diff` finds no difference, another `apply` changes nothing, and the mesh's usual packets follow its rules.
+/// If `diff` finds no difference, another `apply` changes nothing, and typical packets follow the mesh's rules.
 fn check(scene: &Scene, missed: &[&Disposition]) -> Option<False> {
     let (answer, code) = scene.answer("diff", true);
     let differs = answer["parts"] != Value::Array(Vec::new());
@@ -89,7 +89,7 @@ fn check(scene: &Scene, missed: &[&Disposition]) -> Option<False> {
         .then(|| False::new(Subject::Check, format!("finds nothing, and apply changes {report:#}")))
 }
 
-/// Traffic that `status` reports as captured is captured, unless it reports other deciding rules.
+/// Traffic reported as captured is captured, unless `status` reports that other rules decide.
 fn status(scene: &Scene, captured: &[&Disposition]) -> Option<False> {
     let (answer, _) = scene.answer("status", false);
     let findings = answer["findings"].as_array()?;

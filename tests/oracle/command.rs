@@ -1,4 +1,4 @@
-//! Commands of other programs: their execution, and their form in a shell.
+//! Other programs' commands, run in a namespace or printed for a shell.
 
 use crate::support::namespace::Namespace;
 use crate::support::setting::{Family, Variant};
@@ -18,7 +18,7 @@ impl Command {
     fn goes_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Nft(_), Self::Nft(_)) | (Self::Ip(_), Self::Ip(_)) => true,
-            // A table is committed at once, several are not.
+            // One table is committed at once, several are not.
             (Self::Iptables(variant, family, table, _), Self::Iptables(other, of, name, _)) => {
                 (variant, family, table) == (other, of, name)
             }

@@ -1,5 +1,5 @@
-//! Regression tests of the oracle: rules of other programs beside a mesh's, and one packet each whose predicted verdict must
-//! agree with its real destination.
+//! Regression tests of the oracle: other programs' rules beside a mesh's, and for each case a packet whose predicted verdict must
+//! match its real destination.
 
 use crate::oracle::claims;
 use crate::oracle::command::Command;
@@ -127,9 +127,9 @@ fn nat_chains_ignore_untracked_connections() {
     assert_eq!(disposition(&mut scene, inbound("[fd77::2]:8080")).predicted.verdict, Verdict::Pass);
 }
 
-/// NAT to an IPv4 address makes the kernel track no IPv6 connections, though the table has rules for both.
+/// NAT to an IPv4 address does not make the kernel track IPv6, though the table has both families.
 #[test]
-fn nat_of_one_family_tracks_no_connections_of_the_other() {
+fn ipv4_nat_does_not_track_ipv6() {
     let rules = nft(&[
         "add table inet other",
         "add chain inet other out { type nat hook output priority -150; }",
@@ -161,7 +161,7 @@ fn scene_of_iptables(flags: Flags, before: Vec<Command>) -> Scene {
 }
 
 #[test]
-fn a_chain_of_source_nat_may_drop() {
+fn a_source_nat_chain_may_drop() {
     let rules = nft(&[
         "add table inet other",
         "add chain inet other in { type nat hook input priority 100; policy accept; }",
@@ -200,9 +200,9 @@ fn notrack_has_no_effect_on_tracked_connections() {
     check(Mesh::Linkerd, LINKERD, &rules, out("10.99.0.1:80"), Verdict::Pass);
 }
 
-/// At ingress nothing is tracked yet, so a rule that reads the connection's mark ends there.
+/// At ingress, no packet is tracked yet, so a rule that reads `ct mark` never matches.
 #[test]
-fn a_mark_of_no_connection_ends_a_rule_of_nft() {
+fn an_untracked_packet_fails_a_ct_mark_rule() {
     let rules = nft(&[
         "add table inet other",
         "add chain inet other c { type filter hook ingress device eth0 priority -310; policy drop; }",
@@ -213,7 +213,7 @@ fn a_mark_of_no_connection_ends_a_rule_of_nft() {
 
 /// A connection's template has a mark in some kernel versions.
 #[test]
-fn a_mark_of_a_template_may_end_a_rule_of_nft() {
+fn a_template_may_fail_a_ct_mark_rule() {
     let rules = nft(&[
         "add table inet other",
         "add chain inet other zone { type filter hook output priority -310; policy accept; }",
@@ -240,7 +240,7 @@ fn rules_of_devices_are_followed() {
 
 /// Verdicts are unknown for packets over a bridge, whose rules are not followed, and known for other packets.
 #[test]
-fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
+fn bridge_rules_make_verdicts_unknown() {
     let mut rules = vec![Command::Ip("link add br0 type bridge".to_owned())];
     rules.extend(nft(&[
         "add table bridge other",
@@ -260,7 +260,7 @@ fn rules_of_bridges_make_packets_by_a_bridge_unknown() {
     assert_eq!((explained("eth0"), explained("br0")), ("not_captured".into(), "unknown".into()));
 }
 
-/// `diff` reports foreign rules that divert the mesh's usual packets, even if the mesh's own rules are as desired.
+/// `diff` reports foreign rules that divert the mesh's typical packets, even if the mesh's own rules are as desired.
 #[test]
 fn diff_checks_usual_packets() {
     let rule = iptables("mangle", "-A OUTPUT -p tcp -j MARK --set-mark 0x539");

@@ -66,7 +66,7 @@ pub(crate) fn address(random: &mut Random, family: Family) -> String {
     one(random, list)
 }
 
-/// An address that answers return to: SNAT to any other loses packets at routers, not by rules.
+/// An address to which answers return: SNAT to any other loses packets at routers, not by rules.
 pub(crate) fn own(family: Family) -> &'static str {
     match family {
         Family::V4 => "10.77.0.2",

@@ -43,7 +43,7 @@ fn rule(random: &mut Random, table: &str, hook: &str, family: Family, chain: Opt
     words.push(protocol.to_owned());
     for _ in 0..random.of(&[0, 1, 1, 2]) {
         let more = matching(random, protocol, hook, family);
-        // An option of a module may occur once.
+        // A module's option may occur only once.
         let module = more.split(' ').find(|word| word.starts_with("--") || word.len() == 2);
         if !words.iter().any(|word| module.is_some_and(|module| word.contains(module))) {
             words.push(more);

@@ -1,5 +1,5 @@
 //! The oracle: random foreign rules beside a mesh's rules, real packets, and the answers of `explain --live`, `status`, `diff`
-//! and `clean`, compared with the real result. `unknown` is allowed, false is not. A false answer is minimized and written as a
+//! and `clean`, compared with the real result. `unknown` is allowed. A false answer fails the test, is minimized and written as a
 //! shell script that shows it without this program. `ORACLE_SECONDS` is the duration (60), `ORACLE_CASES` the maximum number of
 //! configurations, `ORACLE_SEED` the seed, `ORACLE_JOBS` the number of threads (2), `ORACLE_KEEP` the number of false answers to
 //! stop after (3). Needs the programs of the kernel tests; never skips.

@@ -1,6 +1,6 @@
-//! Packets and their destinations: sockets at every possible destination, in the pod and outside. A TCP segment that starts a
-//! connection carries its number as data (TCP Fast Open without cookies, RFC 7413), so a listener has it as soon as the segment
-//! arrives, regardless of the answer. Many packets are in flight at once.
+//! Packets and their destinations: sockets at every possible destination, in the pod and outside. A packet's number is data in
+//! its TCP SYN (TCP Fast Open without cookies, RFC 7413), so a listener reads it as soon as the SYN arrives, regardless of the
+//! answer. Many packets are in flight at once.
 
 use crate::support::namespace::Namespace;
 use crate::support::setting::Family;
@@ -95,7 +95,7 @@ impl Ears {
         });
         for (protocol, socket) in opened {
             let socket =
-                socket.unwrap_or_else(|error| panic!("listening at port {port} ({protocol:?}): {error}"));
+                socket.unwrap_or_else(|error| panic!("listening on port {port} ({protocol:?}): {error}"));
             let socket = match protocol {
                 Protocol::Tcp => Socket::Tcp(socket.into()),
                 Protocol::Udp => Socket::Udp(socket),

@@ -1,4 +1,4 @@
-//! Queries about packets: as flags of `explain`, as library calls, and the usual packets of commands.
+//! Queries about packets, as `explain` flags or library calls, and the packets that commands check.
 
 use crate::oracle::configurations::raw;
 use crate::oracle::grammar::PORTS;
@@ -41,7 +41,7 @@ pub(crate) fn simulated(packet: &Packet, source: SocketAddr, pod: &PodContext) -
     read.unwrap_or_else(|| panic!("{words:?}: {:?}", reader.finish()))
 }
 
-/// Packets with which `diff` checks the mesh's rules, as far as their destination answers.
+/// Packets with which `diff` checks the mesh's rules, if their destination answers.
 pub(crate) fn usual(capture: &Capture) -> Vec<Packet> {
     let addresses = Family::BOTH.map(|family| Place::Pod.ip(family));
     let pod = PodContext::new(addresses, Some(&**capture));

@@ -12,7 +12,7 @@ pub(crate) fn objects(random: &mut Random) -> Vec<Command> {
         Family::V6 => ("-6", "fd77::1", "fd99::/16"),
     };
     let table = random.of(&[77, 133, 4000]);
-    // Routes to where the packet goes anyway.
+    // Routes that packets take anyway.
     let mut lines = vec![format!("{flag} route add default via {gateway} dev eth0 table {table}")];
     lines.push(format!("{flag} rule add fwmark {} lookup {table}", mark(random)));
     let odd = [

@@ -76,9 +76,9 @@ pub(crate) struct Scene {
 pub(crate) struct Disposition {
     pub(crate) packet: Packet,
     pub(crate) source: SocketAddr,
-    /// By the tool, over all existing rules.
+    /// Prediction from all existing rules.
     pub(crate) predicted: Outcome,
-    /// By the mesh's rules only.
+    /// From the mesh's rules only.
     pub(crate) meant: Outcome,
     pub(crate) landings: Vec<Landing>,
 }
@@ -186,7 +186,7 @@ impl Scene {
         dispositions
     }
 
-    /// True with foreign policy rules or routes: the program then gets packets' routes from the kernel.
+    /// True if foreign policy rules or routes exist: the program then gets routes from the kernel.
     pub(crate) fn has_routes(&self) -> bool {
         let mut commands = self.setup.before.iter().chain(&self.setup.after);
         commands.any(|command| matches!(command, Command::Ip(_)))

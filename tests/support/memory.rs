@@ -7,7 +7,7 @@ use sidecar_init::backend::{Backend, CommitStep, Error, Snapshot, Variant};
 pub(crate) struct Memory {
     pub(crate) snapshot: Snapshot,
     pub(crate) committed: Vec<CommitStep>,
-    /// Commits that succeed before one fails; `None` if all do.
+    /// Commits that succeed before one fails; `None` if all succeed.
     pub(crate) fails_after: Option<usize>,
     /// Tables of a failing step that take effect nonetheless.
     pub(crate) tables_before_fault: usize,

@@ -1,7 +1,7 @@
 //! A network namespace that exists exactly as long as this process holds it open. A thread creates it and ends; only an open
-//! descriptor of `/proc/thread-self/ns/net` keeps it, without a name under `/run/netns` or a mount: when the test process ends,
-//! in any way, the kernel frees it. Other programs open it as `/proc/PID/fd/N`. Work inside runs on a new thread, so a panic
-//! can't leave a thread of the test runner there.
+//! descriptor of `/proc/thread-self/ns/net` keeps it, without a name under `/run/netns` or a mount: however the test process
+//! ends, the kernel frees it. Other programs open it as `/proc/PID/fd/N`. Work inside runs on a new thread, so a panic can't
+//! leave a thread of the test runner there.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -1,6 +1,6 @@
 //! Tests that differ only in their arguments.
 
-/// Makes a test of each row: its name and its call. They run in parallel, and a failure has its row's name.
+/// Makes a test of each row, a name and a call. Tests run in parallel, and a failure has its row's name.
 macro_rules! rows {
     ($($(#[$about:meta])* $name:ident: $call:expr;)+) => {$(
         $(#[$about])*

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::scope;
 
-/// Implementation of the rules: one of the two variants of iptables, or the native nf_tables table.
+/// Implementation of the rules: one of the two iptables variants, or the native nf_tables table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Variant {
     Legacy,
@@ -46,7 +46,7 @@ impl Variant {
         }
     }
 
-    /// A program of this variant of iptables: `action` is empty, `-save` or `-restore`.
+    /// This variant's iptables program: `action` is empty, `-save` or `-restore`.
     pub(crate) fn program(self, family: Family, action: &str) -> String {
         assert_ne!(self, Variant::Native, "no iptables program is involved");
         let stem = match family {

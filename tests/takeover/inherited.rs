@@ -70,7 +70,7 @@ fn is_taken_over(variant: Variant) {
     for flags in configurations() {
         let what = format!("{variant:?} {flags:?}");
         let (namespace, ours) = (Namespace::new(), Namespace::new());
-        // Clean does not know the flags.
+        // `clean` gets no flags.
         let untouched = everything(&ours);
         upstream::set(&ours, variant, &flags);
         succeed(&ours, &["clean"]);
@@ -153,7 +153,7 @@ fn upstream_is_replaced_by_other_flags() {
 
 /// Some foreign rules resemble upstream's.
 #[test]
-fn rules_of_others_beside_upstream_stay() {
+fn foreign_rules_beside_upstream_rules_stay() {
     let others = "*nat\n-A POSTROUTING -o eth7 -j RETURN\n-A PREROUTING -i eth7 -p tcp -j RETURN\n-A OUTPUT -o eth7 -m comment --comment \"mine\" -j RETURN\nCOMMIT\n*mangle\n-A PREROUTING -p udp -m mark --mark 1337 -j CONNMARK --save-mark\n-A PREROUTING -m conntrack --ctstate INVALID,NEW -j DROP\nCOMMIT\n";
     for variant in VARIANTS {
         for index in [0, 13] {
@@ -202,7 +202,7 @@ fn rules_without_a_certain_owner_stay_and_are_named() {
     }
 }
 
-/// Rules that only upstream makes are recognized without others beside them.
+/// Rules that only upstream makes are recognized even alone.
 #[test]
 fn the_rest_of_a_half_removed_state_goes() {
     let rest = "*mangle\n-A PREROUTING -p tcp -m mark --mark 1337 -j CONNMARK --save-mark\n-A OUTPUT -p tcp -m connmark --mark 1337 -j CONNMARK --restore-mark\nCOMMIT\n*filter\n-N ISTIO_GUARD\n-A INPUT -j ISTIO_GUARD\nCOMMIT\n";
@@ -219,8 +219,8 @@ fn the_rest_of_a_half_removed_state_goes() {
     }
 }
 
-/// If the tool's rules have no comment, as in the plainest states, foreign rules that resemble upstream's keep their owner: the
-/// tool's rules come first.
+/// If the tool's rules have no comment, as in the plainest states, foreign rules that resemble upstream's are kept: the tool's
+/// rules come first.
 #[test]
 fn nothing_is_inherited_beside_plain_rules() {
     let others = "*nat\n-A PREROUTING -i eth7 -j RETURN\n-A OUTPUT -o eth7 -j RETURN\nCOMMIT\n";
@@ -248,7 +248,7 @@ fn nothing_is_inherited_beside_plain_rules() {
     }
 }
 
-/// Both would capture, so upstream's tables are removed, whatever the tool's backend.
+/// Upstream's tables would capture too, so every backend removes them.
 #[test]
 fn tables_of_upstream_native_mode_are_replaced() {
     for variant in [Variant::Native, Variant::Nft, Variant::Legacy] {

@@ -1,6 +1,6 @@
 //! `kill -9` at each writing system call of a run, under traffic: no connection bypasses the proxies, and the next run finishes.
-//! `strace` lists the writing calls and kills the caller on entry: the run, or its iptables program. Their number equals the
-//! number of commits planned, whose results `moves` checks, so no writes occur in between.
+//! `strace` lists the writing calls and kills the caller on entry: the run, or its iptables program. The calls are as many as the
+//! planned commits, whose results `moves` checks, so no other writes occur.
 
 use crate::support::engine::kernel;
 use crate::support::folder::Folder;

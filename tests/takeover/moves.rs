@@ -25,7 +25,7 @@ rows! {
     within_iptables_legacy: there_and_back(LEGACY, LEGACY);
     between_iptables_nft_and_nf_tables: there_and_back(NFT, NATIVE);
     between_iptables_legacy_and_nf_tables: there_and_back(LEGACY, NATIVE);
-    between_both_variants_of_iptables: there_and_back(LEGACY, NFT);
+    between_iptables_legacy_and_iptables_nft: there_and_back(LEGACY, NFT);
 }
 
 /// Pairs of Istio's captures that differ in DNS, marks and tables, and inbound capture.
@@ -36,7 +36,7 @@ const WITHIN_ISTIO: [(Goal, Goal); 4] = [
     (Goal::REDIRECT, Goal::TRANSPARENT),
 ];
 
-/// Each pair of goals once. Across backends, the two directions do not differ otherwise.
+/// Each pair of goals once: changes go both ways, and order is otherwise irrelevant.
 fn pairs() -> Vec<(Goal, Goal)> {
     let place = |goal: &Goal| Goal::ALL.iter().position(|other| other == goal);
     let meshes = Goal::pairs().filter(|(one, other)| place(one) < place(other));
@@ -121,7 +121,7 @@ fn from_rules_of_other_programs() {
     }
 }
 
-/// The existing owner is named, and nothing is changed, before a backend is chosen.
+/// The refusal precedes the choice of backend, names the existing owner and changes nothing.
 fn is_refused_beside(namespace: &Namespace, old: Goal, new: Goal) {
     if old.mesh == new.mesh {
         return;
@@ -152,7 +152,7 @@ fn gives_way(old: Goal, new: State, set: impl FnOnce(&Scene)) {
     let scene = Scene::new();
     set(&scene);
     scene.under_traffic(|| {
-        // Set by another program, the rules are not the same state.
+        // Rules set by another program are a different state.
         let before = State { goal: old, backend: if new.backend == NATIVE { NFT } else { NATIVE } };
         scene.change(before, new, Disposition::Done);
         scene.holds(new, &fresh(new), &format!("from {old:?} of another program"));

@@ -1,4 +1,4 @@
-//! Rules of one mesh in the kernel, set by another program or by the tool, and another mesh that is requested.
+//! One mesh's rules in the kernel, set by another program or the tool, while another mesh is requested.
 
 use crate::support::engine::kernel;
 use crate::support::namespace::Namespace;
@@ -85,8 +85,8 @@ pub(crate) fn everything(namespace: &Namespace) -> String {
     text
 }
 
-/// Lines with rules and routing. Existence and order of tables and base chains of iptables are irrelevant, and so are the
-/// kernel's policy rule preferences.
+/// Lines with rules and routing. Existence and order of iptables' tables and base chains are irrelevant, and so are the kernel's
+/// policy rule preferences.
 pub(crate) fn own_lines(text: &str) -> Vec<String> {
     let says = |line: &&str| {
         let frames = line.is_empty() || line.contains("hook ") || line.ends_with('{') || *line == "}";

@@ -28,7 +28,7 @@ const SERVICE: (Place, u16) = (Place::Service, 9080);
 const APPLICATION: (Place, u16) = (Place::Pod, 8080);
 /// Outside source port of calls to the application between changes.
 const SAME_PORT: u16 = 19_999;
-/// Connections kept open before they are closed and others opened.
+/// Maximum number of open connections before all are closed.
 const KEPT: usize = 48;
 /// linkerd's listeners; the other meshes share ports.
 const LINKERD: [(u16, Answerer); 2] = [(4143, Answerer::Inbound), (4140, Answerer::Outbound)];
@@ -90,9 +90,9 @@ impl Scene {
             changes();
         });
         // Listeners end with the last connection.
-        self.kept.lock().expect("no thread panicked with it").clear();
+        self.kept.lock().expect("no holder panicked").clear();
         self.look_at_arrivals(None, "at the end");
-        let faults = self.faults.lock().expect("no thread panicked with it");
+        let faults = self.faults.lock().expect("no holder panicked");
         assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
         let [dns_queries, by_agent] =
             [&self.dns_queries, &self.by_agent].map(|count| count.load(Ordering::Relaxed));
@@ -102,8 +102,8 @@ impl Scene {
         );
     }
 
-    /// Changes from one goal to another, checks the traffic before each commit and after the last, and returns their number.
-    /// Faults are collected; the change itself must end as in `disposition`.
+    /// Changes from one goal to another, checks traffic before each commit and after the last, and counts the commits. Faults are
+    /// collected; the change itself must end as in `disposition`.
     pub(crate) fn change(&self, old: State, new: State, disposition: Disposition) -> usize {
         let (owner, options) = request(old, new);
         let what = format!("from {old:?} to {new:?}, {disposition:?}");
@@ -206,9 +206,9 @@ impl Scene {
         stream.read_to_end(&mut Vec::new()).map(drop)
     }
 
-    /// Opens a connection that is kept, and sends a request over all kept ones.
+    /// Opens another kept connection, and sends a request over all kept connections.
     fn keep(&self, home: &Namespace, to: SocketAddr, what: &str) {
-        let mut kept = self.kept.lock().expect("no thread panics with it");
+        let mut kept = self.kept.lock().expect("no holder panics");
         if kept.len() >= KEPT {
             kept.clear();
         }
@@ -224,11 +224,11 @@ impl Scene {
         }
     }
 
-    /// Calls from the pod's own address must have reached an outbound listener, all others an inbound listener; the call from
-    /// `own`, a listener of these goals.
+    /// Calls from the pod's own address must have reached an outbound listener, the call from `own` a listener of these goals,
+    /// all others an inbound listener.
     fn look_at_arrivals(&self, own: Option<(SocketAddr, &[Goal])>, what: &str) {
         let of_pod = |ip: IpAddr| Family::BOTH.map(|family| Place::Pod.ip(family)).contains(&ip);
-        for arrival in self.pod.lock().expect("no thread panics with it").arrivals() {
+        for arrival in self.pod.lock().expect("no holder panics").arrivals() {
             let from = SocketAddr::new(arrival.peer.ip().to_canonical(), arrival.peer.port());
             let by_linkerd = LINKERD.iter().any(|(port, _)| arrival.local.port() == *port);
             let is_asked = own.is_none_or(|(own, goals)| {
@@ -250,7 +250,7 @@ impl Scene {
     }
 
     fn fault(&self, text: String) {
-        self.faults.lock().expect("no thread panics with it").push(text);
+        self.faults.lock().expect("no holder panics").push(text);
     }
 }
 
@@ -296,7 +296,7 @@ enum Traffic {
 
 impl Gate {
     fn to(&self, traffic: Traffic) {
-        *self.traffic.lock().expect("no thread panics with it") = traffic;
+        *self.traffic.lock().expect("no holder panics") = traffic;
         self.changed.notify_all();
     }
 
@@ -309,9 +309,9 @@ impl Gate {
 
     /// Waits until a call may be made; returns false at the end.
     fn pass(&self) -> bool {
-        let traffic = self.traffic.lock().expect("no thread panics with it");
+        let traffic = self.traffic.lock().expect("no holder panics");
         let stands = |traffic: &mut Traffic| *traffic == Traffic::Stands;
-        let traffic = self.changed.wait_while(traffic, stands).expect("no thread panics with it");
+        let traffic = self.changed.wait_while(traffic, stands).expect("no holder panics");
         self.passed.fetch_add(1, Ordering::Relaxed);
         *traffic == Traffic::Flows
     }

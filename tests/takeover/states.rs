@@ -1,5 +1,5 @@
 //! States of a namespace: a mesh's goal and its backend. All combinations of backends, families, captures and flags are too many
-//! for each property, so most properties are tested with a table's rows in which any two values of two columns occur together.
+//! for each property, so most properties are tested with a table in which any two values of two columns share a row.
 
 use crate::support::scope;
 use crate::takeover::meshes::Goal;
@@ -31,7 +31,7 @@ impl State {
     }
 }
 
-/// A row for each backend with each capture; in them the pod's first address is of either family, and flags are few or many.
+/// A row for each backend with each capture; rows vary the family of the pod's first address and the number of flags.
 fn rows() -> Vec<State> {
     let row = |index: usize| {
         let goals = if index.is_multiple_of(2) { Goal::ALL } else { Goal::OTHERWISE };

@@ -1,6 +1,6 @@
 //! Access to the API server: with a kubeconfig, or as a pod of the cluster. A kubeconfig's credential programs run only for a
-//! user's commands ([`user_client`]), as in kubectl: in a node agent, the file could run any program on the node. Token files
-//! are reread at least once a minute, and the whole configuration after a failed call (`renewal`).
+//! user's commands ([`user_client`]), as in kubectl: otherwise, the file could make a node agent run any program. Token files are
+//! reread at least once a minute, and the whole configuration after a failed call (`renewal`).
 
 use crate::renewal::Renewing;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -35,7 +35,7 @@ pub async fn client(kubeconfig: Option<&Path>, silence: Duration) -> Result<Clie
     reach(kubeconfig, silence).await.map(|(client, _)| client)
 }
 
-/// Like [`client`], with the API server's address, which the client's errors omit.
+/// Client, and the API server's address, which the client's errors omit.
 pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Client, String), AccessError> {
     let source = ClientSource { kubeconfig: kubeconfig.map(Path::to_owned), silence };
     let (client, server) = source.connect().await?;
@@ -44,7 +44,7 @@ pub async fn reach(kubeconfig: Option<&Path>, silence: Duration) -> Result<(Clie
 }
 
 /// Client for a user's command, and the API server's address: from the given kubeconfig or kubectl's, in the given or current
-/// context. Errors: unknown API server address or user's credentials.
+/// context. Errors: unknown API server address or credentials.
 pub async fn user_client(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -59,7 +59,7 @@ pub async fn user_client(
 }
 
 pub(crate) struct ClientSource {
-    /// `None` in a pod of the cluster.
+    /// `None` in a pod.
     kubeconfig: Option<PathBuf>,
     silence: Duration,
 }

@@ -1,4 +1,4 @@
-//! Failed calls and watches of the API server in one form for all logs: a kind in one word, and the error as a sentence.
+//! Uniform log fields for failed API server calls and watches: a one-word kind, and the error as a sentence.
 
 use kube::{core::Status, runtime::watcher};
 use std::{error::Error, iter::successors, time::Duration};
@@ -23,7 +23,7 @@ pub fn status(error: &Failed) -> Option<u16> {
 }
 
 pub fn kind(error: &Failed) -> &'static str {
-    // No answer: no connection, or one that ended too early.
+    // No answer: no connection, or it ended too early.
     let is_silence = |error: &Failed| {
         use kube::Error::{HyperError, ReadEvents, Service};
         matches!(error.downcast_ref(), Some(Service(_) | HyperError(_) | ReadEvents(_)))
@@ -35,12 +35,12 @@ pub fn kind(error: &Failed) -> &'static str {
         Some(410) => "gone",
         Some(_) => "refused",
         None if causes(error).any(is_silence) => "unreachable",
-        // Such as an answer that can't be parsed, or that another server sent.
+        // Such as an unparsable answer, or another server's answer.
         None => "broken",
     }
 }
 
-/// Limits a call's time. Errors: the call's, or a timeout.
+/// Limits a call's duration. Errors: a failed call, or a timeout.
 pub async fn in_time<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     let silence = |_| kube::Error::Service(format!("the API server did not answer within {limit:?}").into());
     timeout(limit, call).await.map_err(silence)?

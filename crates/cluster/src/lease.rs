@@ -1,6 +1,6 @@
-//! Leader election by a Lease (`coordination.k8s.io/v1`), with client-go's rules: a candidate takes the Lease after a whole
-//! duration without a renewal, by its own clock since the last renewal that it saw, so clocks need not agree. The holder counts
-//! from before its request was sent, and stops leading before another candidate can take over.
+//! Leader election by a Lease (`coordination.k8s.io/v1`), by client-go's rules: a candidate takes the Lease if it sees no renewal
+//! for a whole duration by its own clock, so clocks need not agree. The holder counts the duration from before it sends a
+//! renewal, and stops leading before another candidate can take over.
 
 use crate::error::{describe, in_time};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -18,7 +18,7 @@ pub struct LeaseCandidate {
     until: watch::Sender<Option<Instant>>,
 }
 
-/// The election's rules, without clock and network.
+/// The election's rules, without clock or network.
 #[derive(Debug)]
 struct LeaseState {
     identity: String,
@@ -75,7 +75,7 @@ impl LeaseState {
         }
     }
 
-    /// Time that this process leads after a renewal: two thirds of the duration.
+    /// How long this process leads after a renewal: two thirds of the duration.
     fn trust(&self) -> Duration {
         self.duration * 2 / 3
     }
@@ -87,7 +87,7 @@ impl LeaseCandidate {
         Self { api: Api::namespaced(client, namespace), name, state, until: watch::Sender::new(None) }
     }
 
-    /// Changes of the time until which this process leads; `None` while it does not.
+    /// Watches the end of this process's leadership; `None` while it does not lead.
     pub fn until(&self) -> watch::Receiver<Option<Instant>> {
         self.until.subscribe()
     }
@@ -101,7 +101,7 @@ impl LeaseCandidate {
                 tracing::warn!(lease = self.name, error, "the Lease can't be acquired or renewed");
             }
             is_failing = error.is_some();
-            // client-go's proportions: 2 seconds between attempts, 10 of leading, 15 of duration.
+            // client-go's proportions of retry period, renew deadline and lease duration: 2:10:15.
             time::sleep(self.state.duration * 2 / 15).await;
         }
     }
@@ -112,7 +112,7 @@ impl LeaseCandidate {
         let sent = Instant::now();
         let next = self.state.next(spec.as_ref(), sent);
         if matches!(next, Move::Take | Move::Wait) {
-            // This process does not hold the Lease, even if it has assumed so.
+            // This process does not hold the Lease, even if it assumed otherwise.
             self.until.send_if_modified(|until| until.take().is_some());
         }
         if next == Move::Wait {
@@ -121,7 +121,7 @@ impl LeaseCandidate {
         let renewed = self.state.renewed(spec.as_ref(), Timestamp::now());
         match self.write(found.as_ref(), renewed).await {
             Ok(()) => drop(self.until.send_replace(Some(sent + self.state.trust()))),
-            // Another candidate was faster; the next turn reads its Lease.
+            // Another candidate was faster; the next attempt reads its Lease.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(error),
         }
@@ -146,7 +146,7 @@ impl LeaseCandidate {
 
     async fn write(&self, found: Option<&Lease>, spec: LeaseSpec) -> Result<(), kube::Error> {
         let named = || ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
-        // Kept: it holds the replaced version, and other programs' labels.
+        // The metadata has the replaced version, and other programs' labels.
         let metadata = found.map_or_else(named, |found| found.metadata.clone());
         let (lease, params) = (Lease { metadata, spec: Some(spec) }, PostParams::default());
         match found {
@@ -188,7 +188,7 @@ mod tests {
         );
         assert_eq!(b.next(Some(&lease), now + 16 * SECOND), Move::Wait);
         assert_eq!(b.next(Some(&lease), now + 30 * SECOND), Move::Wait);
-        // The holder stopped leading at 19.
+        // Leading ended at second 19.
         assert_eq!(b.next(Some(&lease), now + 31 * SECOND), Move::Take);
         let taken = b.renewed(Some(&lease), at(31));
         assert_eq!((taken.holder_identity.as_deref(), taken.lease_transitions), (Some("b"), Some(1)));

@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 /// Connections that may wait to be accepted; the kernel's own limit may be lower.
 const BACKLOG: i32 = 1024;
 
-/// Listens on an address; `[::]` covers both families, or IPv4 on a machine without IPv6. Needs a Tokio runtime.
-/// Error: the address, given by `flag`, is not this machine's, or is in use.
+/// Listens on an address; `[::]` covers both families, or IPv4 on a machine without IPv6. Needs a Tokio runtime. Error: the
+/// address, from `flag`, is not this machine's, or is in use.
 pub fn listen(flag: &str, address: SocketAddr) -> Result<tokio::net::TcpListener, String> {
     at_first_family(address, bind)
         .and_then(tokio::net::TcpListener::from_std)
@@ -18,7 +18,7 @@ pub fn listen(flag: &str, address: SocketAddr) -> Result<tokio::net::TcpListener
 fn at_first_family<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
     let is_all = matches!(address, SocketAddr::V6(address) if address.ip().is_unspecified());
     match bind(address) {
-        // A port in use or not permitted is so in both families: IPv4 would not help.
+        // Retrying with IPv4 does not help if the port is in use or not permitted.
         Err(error)
             if is_all
                 && !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied) =>
@@ -35,7 +35,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         // Overrides net.ipv6.bindv6only.
         socket.set_only_v6(false)?;
     }
-    // Connections of a previous run in TIME_WAIT must not prevent a restart from binding.
+    // A previous run's connections in TIME_WAIT must not prevent binding after a restart.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -57,7 +57,7 @@ mod tests {
         };
         let bound = at_first_family(all, fails(io::ErrorKind::Unsupported));
         assert_eq!(bound.expect("IPv4"), "0.0.0.0:80".parse().expect("an address"));
-        // A single address has no replacement, and a port in use is not bound for IPv4 only.
+        // A single address has no fallback, and a port in use is not retried with IPv4.
         assert!(at_first_family(one, fails(io::ErrorKind::Unsupported)).is_err());
         assert!(at_first_family(all, fails(io::ErrorKind::AddrInUse)).is_err());
     }

@@ -44,7 +44,7 @@ fn filter(level: LevelFilter, own: &[&'static str]) -> Targets {
         .with_default(level.min(LevelFilter::WARN))
         // The watches log each refusal once; this target would log every retry.
         .with_target("kube_runtime::watcher", level.min(LevelFilter::ERROR))
-        // The caller of each request reports its errors.
+        // Callers report their requests' errors.
         .with_target("kube_client::client::builder", LevelFilter::OFF)
         .with_targets(own.iter().map(|target| (*target, level)))
 }

@@ -1,7 +1,7 @@
-//! Client that is replaced when the API server refuses its credentials (401) or does not answer. `kube`'s client reads a
-//! token file once a minute, and the rest of a kubeconfig never again: with new tokens, as after a restore, all calls would fail
-//! for that minute, even renewals of a 15-second Lease; with a new certificate authority, until a restart. The failed call is
-//! not repeated: all callers retry.
+//! Client that is replaced when the API server refuses its credentials (401) or does not answer. `kube`'s client rereads a token
+//! file once a minute, but other parts of a kubeconfig never. After a restore with new tokens, all calls would fail for a minute,
+//! even renewals of a 15-second Lease; with a new certificate authority, until a restart. The failed call is not repeated: all
+//! callers retry.
 
 use crate::{access::ClientSource, error::describe};
 use http::{Request, Response, StatusCode};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use std::{pin::Pin, sync::Arc};
 use tower_service::Service;
 
-/// Shortest time between two clients, while credentials stay refused or the API server unreachable.
+/// Minimum time between clients, while credentials are refused or the API server is unreachable.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl Renewing {
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Error> {
         let answer = self.client().await.send(request).await;
         let is_served = answer.as_ref().is_ok_and(|response| response.status() != StatusCode::UNAUTHORIZED);
-        // The failed client may be a replaced one; the extra exchange does no harm.
+        // The failed client may already be replaced; another replacement does no harm.
         self.state.lock().has_failed |= !is_served;
         answer
     }

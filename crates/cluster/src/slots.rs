@@ -1,6 +1,6 @@
-//! Limit of a server's open connections. A new connection evicts the one whose request has been incomplete longest, else the
-//! one that has been idle longest, so slow clients never hold up others. Connections with a complete request are busy and not
-//! evicted: if all are busy, the new one waits.
+//! Limits a server's open connections. Beyond the limit, a new connection evicts the one whose request has been incomplete
+//! longest, else the longest idle one, so slow clients never hold up others. A connection with a complete request is busy and not
+//! evicted; if all are busy, the new one waits.
 
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -8,8 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Divisor of the capacity, for the closing connections beyond it: an eviction takes up to a second if the client does not
-/// answer, and the next connection does not wait.
+/// Closing connections may exceed the capacity by an eighth: an eviction takes up to a second if the client does not answer, and
+/// new connections should not wait.
 const CLOSING_PART: usize = 8;
 /// Delay after a failed accept, most likely for lack of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -33,13 +33,13 @@ struct Inner {
 struct OpenConnection {
     state: ConnectionState,
     entered_at: u64,
-    /// Requests with incomplete bodies; `complete` counts those being answered.
+    /// Requests with incomplete bodies; `complete` counts requests being answered.
     incomplete: usize,
     complete: usize,
     close: CancellationToken,
 }
 
-/// Ordered by eviction.
+/// In eviction order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ConnectionState {
     Incomplete,
@@ -125,12 +125,12 @@ impl Slot {
         self.change(|open| open.incomplete += 1);
     }
 
-    /// Marks a request's body as complete: its answer follows.
+    /// Marks a request's body as complete; its answer follows.
     pub fn complete_request(&self) {
         self.change(|open| (open.incomplete, open.complete) = (open.incomplete - 1, open.complete + 1));
     }
 
-    /// Ends a request: answered, or aborted before or after it was complete.
+    /// Ends a request, answered or aborted, complete or not.
     pub fn end_request(&self, was_complete: bool) {
         self.change(|open| *(if was_complete { &mut open.complete } else { &mut open.incomplete }) -= 1);
         // A waiting connection may evict this one, now idle.
@@ -180,7 +180,7 @@ mod tests {
         Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(work)
     }
 
-    /// Returns its number once evicted.
+    /// Returns `number` once evicted.
     fn serve(number: usize, slot: Slot) -> task::JoinHandle<usize> {
         task::spawn(async move {
             slot.evicted().await;

@@ -1,5 +1,5 @@
 //! Plain HTTP server of a program's status pages: `/metrics`, `/healthz`, `/readyz`, and the program's own. Requests have no
-//! body, each answer ends its connection, and slow or silent clients are disconnected.
+//! body, each answer closes its connection, and slow or silent clients are disconnected.
 
 use crate::listen::listen;
 use crate::slots::{Slot, Slots};
@@ -71,7 +71,7 @@ pub fn serve_pages(
     })
 }
 
-/// Serves paths and queries on the thread's `LocalSet`. Returns the bound address; fails if the address from `flag` is unusable.
+/// Serves GET requests on the thread's `LocalSet`. Returns the bound address; fails if the address from `flag` is unusable.
 pub fn serve(
     flag: &str,
     address: SocketAddr,
@@ -101,7 +101,7 @@ async fn answer_one(stream: TcpStream, slot: Slot, answer: impl Fn(&str, Option<
         async move { Ok::<_, Infallible>(reply) }
     });
     let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    // Errors of clients that disconnect early are ignored.
+    // Errors are ignored: clients may disconnect early.
     tokio::select! {
         () = slot.evicted() => {}
         _ = time::timeout(TIMEOUT, connection) => {}

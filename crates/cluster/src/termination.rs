@@ -4,7 +4,7 @@ use std::{io, process};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-/// Handlers of SIGTERM and SIGINT, which no longer end the process by default.
+/// SIGTERM and SIGINT handlers; they replace the default, which ends the process.
 #[derive(Debug)]
 pub struct Termination {
     terminate: Signal,
@@ -12,7 +12,7 @@ pub struct Termination {
 }
 
 impl Termination {
-    /// Handles the signals: the kernel ignores unhandled signals to a container's first process. Error: handlers can't be set.
+    /// Installs the handlers: the kernel ignores unhandled signals to a container's first process. Error: handlers can't be set.
     pub fn new() -> io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
@@ -25,14 +25,14 @@ impl Termination {
     }
 }
 
-/// Starts a task without which the program can't work. A panic unwinds one task while the others continue, with expired
-/// certificates or stale objects; so the process exits, to be restarted.
+/// Starts a task without which the program can't work. If it panics, the process exits, to be restarted: other tasks would
+/// continue with expired certificates or stale objects.
 pub fn spawn_essential(
     name: &'static str,
     work: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
     tokio::spawn(async move {
-        // A task that is cancelled ends with its runtime.
+        // Tasks are only cancelled when their runtime ends.
         if tokio::spawn(work).await.is_err_and(|error| error.is_panic()) {
             tracing::error!(task = name, "exiting: this task is required");
             process::exit(1);

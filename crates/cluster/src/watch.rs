@@ -1,6 +1,6 @@
 //! Watches that survive an API server that refuses, forgets, disconnects or stays silent. The client (`kube::runtime::watcher`)
 //! pages lists and resumes watches, but waits for a list without limit, and retries a refused watch endlessly with the same
-//! resource version, which may have expired. So any failure other than a broken connection restarts with a new list here, after a
+//! resource version, which may have expired. Here, any failure other than a broken connection leads to a new list, after a
 //! growing delay. A failure is logged once until the watch works again.
 
 use crate::error::{describe, kind, status};
@@ -20,7 +20,7 @@ pub struct WatchFailure {
     pub status: Option<u16>,
 }
 
-/// Endless events of a resource. `limit` is the time for one page of a list.
+/// A resource's endless event stream. `limit` is each list page's time limit.
 pub fn events<K>(
     api: Api<K>,
     config: Config,
@@ -91,7 +91,7 @@ impl<T> Watch<T> {
                 self.is_listed = false;
                 (self.start)()
             });
-            // A watch is silent while nothing changes, and the client ends it in time; a list must answer.
+            // A watch may stay silent, and the client ends it in time; only lists need a limit.
             let limit = if self.is_listed { Duration::MAX } else { self.list_timeout };
             let Ok(next) = timeout(limit, stream.next()).await else {
                 let error = format!("the API server did not list {} within {limit:?}", self.resource);
@@ -120,7 +120,7 @@ impl<T> Watch<T> {
         }
     }
 
-    /// True for a broken connection, unless it already broke within the last list timeout and no event has followed.
+    /// True for a broken connection, unless one already broke within `list_timeout` and no event has followed.
     fn may_resume(&self, error: &watcher::Error) -> bool {
         matches!(error, watcher::Error::WatchFailed(kube::Error::ReadEvents(_) | kube::Error::HyperError(_)))
             && self.broken_at.is_none_or(|broken_at| broken_at.elapsed() >= self.list_timeout)

@@ -1,4 +1,4 @@
-//! Manual pages: each command's help in the macros of man(7), which every page viewer supports.
+//! Manual pages: each command's help in man(7) macros, which every page viewer supports.
 
 use clap::Command;
 use std::{fs, io, path::Path};

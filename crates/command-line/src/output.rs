@@ -6,8 +6,8 @@ use mesh::visible_lines;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Prints a part of a longer answer. A closed pipe is an error, so no further part is awaited. The buffer is flushed,
-/// because its errors would be lost when the process ends.
+/// Prints a part of a longer answer. A closed pipe is an error, so callers can stop. The buffer is flushed, because
+/// its errors would be lost when the process ends.
 pub fn print_part(text: &str) -> io::Result<()> {
     // Stripping styles takes as long as rendering a long rule list, which has no styles.
     match text.contains('\u{1b}') {

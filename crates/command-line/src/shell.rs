@@ -1,7 +1,7 @@
 //! Completion scripts for shells, and the shells' proposal formats.
 //!
 //! A script passes the words of a line to `PROGRAM completions SHELL -- WORD..`, so the program itself completes them. The
-//! first line of its answer is a kind: `words`, `files` or `folders`.
+//! first line of the output is its kind: `words`, `files` or `folders`.
 
 use std::ffi::{OsStr, OsString};
 

@@ -127,7 +127,7 @@ fn plain_text(text: &str, program: &str, width: usize) -> String {
             continue;
         }
         match line.strip_prefix('|') {
-            // Below the first row, which names the columns, a row of dashes follows.
+            // The row of dashes follows the header row, which is dropped.
             Some(row) if row.starts_with("---") => drop(blocks.pop()),
             Some(row) => {
                 let cells: Vec<&str> = row.trim_end_matches('|').split('|').map(str::trim).collect();

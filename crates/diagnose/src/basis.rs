@@ -1,4 +1,4 @@
-//! Basis of an answer: a question without a configuration concerns the existing rules.
+//! Basis of an answer: a configuration, or else the existing rules.
 
 use crate::{Style, TextLine, painted};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub enum Basis {
 pub struct BasisReport {
     /// `rules` (live), `noted` (stored settings), `flags`, `object` (of a manifest) or `listing`.
     kind: String,
-    /// The basis as text for people.
+    /// The basis in words.
     text: String,
 }
 

@@ -1,4 +1,4 @@
-//! Findings in the text and JSON forms that all commands share.
+//! Findings in the text and JSON formats that all commands share.
 
 use crate::{Style, TextLine};
 use rules::finding::{Code, Finding, Level};
@@ -16,9 +16,9 @@ pub struct FindingReport {
     pub code: String,
     /// The option, or the part of the network namespace; null if the text names it.
     pub subject: Option<String>,
-    /// The text for people.
+    /// The human-readable text.
     pub text: String,
-    /// The remedy; null if the text includes it, or nothing has to be done.
+    /// The remedy; null if the text includes it or none is needed.
     pub remedy: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Groups of packets with the same end, joined and widened into few descriptions.
+//! Groups of packets with the same outcome, joined and widened into few descriptions.
 
 use crate::pod_packets::{PodPackets, Start};
 use rules::nft::{Field, Interval, Intervals};
@@ -6,7 +6,7 @@ use rules::simulate::{Binding, Ending, Marks, PacketSet, Verdict};
 use rules::{ConnState, Family, PortRange};
 use std::{collections::HashMap, hash::Hash, net::IpAddr};
 
-/// Packets of a [`Start`], by the properties that distinguish them, and their end.
+/// Packets of a [`Start`], by the properties that distinguish them, and their outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PacketGroup<E> {
     pub(crate) start: usize,
@@ -17,7 +17,7 @@ pub(crate) struct PacketGroup<E> {
     pub(crate) end: E,
 }
 
-/// The part of a packet's end that distinguishes groups.
+/// The part of a packet's outcome that distinguishes groups.
 pub(crate) trait End: Copy + Eq + Hash {}
 
 impl<T: Copy + Eq + Hash> End for T {}
@@ -132,7 +132,7 @@ pub(crate) fn joined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) -> 
 /// Maximum number of groups that are widened over each other.
 const MAX_WIDENED: usize = 40;
 
-/// Widens groups over others that end alike, for shorter descriptions, and removes groups that others then contain.
+/// Widens groups over others of equal outcome to shorten descriptions, and removes groups that others then contain.
 pub(crate) fn widened<E: End>(
     groups: &[PacketGroup<E>],
     packets: &PodPackets,
@@ -152,7 +152,7 @@ pub(crate) fn widened<E: End>(
     kept
 }
 
-/// Removes groups that others with the same end contain.
+/// Removes groups that others with the same outcome contain.
 pub(crate) fn disjoined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) -> Vec<PacketGroup<E>> {
     // Groups with the fewest restrictions may contain the others.
     groups.sort_by_key(|group| group.values.iter().flatten().count() + group.marks.iter().flatten().count());
@@ -166,8 +166,8 @@ pub(crate) fn disjoined<E: End>(mut groups: Vec<PacketGroup<E>>, start: &Start) 
     kept
 }
 
-/// Widest group that contains this one and otherwise only packets of `alike` and `others`. The end of `others` is irrelevant;
-/// they only shorten address lists. Only `fields` are widened, and the protocol only over `alike`.
+/// Widest group that contains this one and otherwise only packets of `alike` and `others`. The outcome of `others` is
+/// irrelevant: they only shorten address lists. Only `fields` are widened, and the protocol only over `alike`.
 pub(crate) fn widen<E: End>(
     group: &PacketGroup<E>,
     alike: &[&PacketGroup<E>],

@@ -9,7 +9,7 @@ pub fn live_proxy<'a>(views: impl IntoIterator<Item = &'a View>) -> Proxy {
     one_of(views.into_iter().map(|view| proxy_of(&recognized(view))))
 }
 
-/// The first known proxy of several families.
+/// The first known proxy among several families.
 pub(crate) fn one_of(proxies: impl IntoIterator<Item = Proxy>) -> Proxy {
     let first = proxies.into_iter().reduce(|one, other| if one.is_known() { one } else { other });
     first.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Packets in words and as data: direction, family, protocol, both ends and sender.
+//! Packets in words and as data: direction, family, protocol, source, destination, sender.
 
 use crate::groups::{End, PacketGroup};
 use crate::pod_packets::{PodPackets, Start};
@@ -26,7 +26,7 @@ pub struct Packets {
     pub protocols: Vec<Cow<'static, str>>,
     /// The destination ports.
     pub ports: Option<Values>,
-    /// The destinations; null means at least all outside the pod for outbound packets, and the pod's own for inbound ones.
+    /// The destinations. Null: at least all outside addresses for outbound packets; the pod's addresses for inbound packets.
     pub destinations: Option<Values>,
     /// The sources.
     pub sources: Option<Values>,
@@ -120,7 +120,7 @@ impl Packets {
         self.protocols.iter().any(|one| one == protocol)
     }
 
-    /// Destinations, unless they are all of the pod's own and loopback addresses.
+    /// Destinations, unless they are exactly the pod's own and loopback addresses.
     pub(crate) fn other_destinations(&self) -> Option<&Values> {
         self.destinations.as_ref().filter(|values| !(values.is_own() && values.values.len() > 1))
     }
@@ -165,7 +165,7 @@ impl Packets {
         self.is_only("tcp") && self.ports.is_some() && self.properties() == 1
     }
 
-    /// Adds another family's packets that differ only in addresses.
+    /// Adds another family's packets if only their addresses differ.
     pub(crate) fn take_in_family(&mut self, other: &Self) -> bool {
         let without_addresses = |one: &Self| {
             let shape = |values: &Option<Values>| {
@@ -232,7 +232,7 @@ impl Packets {
         let is_within = self.destinations.is_some() && others.is_none();
         text += if is_within { " within the pod" } else { "" };
         let said = Values::said;
-        // Usual properties are omitted: a new connection without marks, from the pod's own address.
+        // Typical properties are omitted: a new connection without marks, from the pod's own address.
         let unusual = |values: &Option<Values>| values.clone().filter(|values| !values.except);
         let is_inbound = self.direction != "outbound";
         let sources = if is_inbound { self.sources.clone() } else { unusual(&self.sources) };
@@ -255,7 +255,7 @@ impl Values {
         Self { except: false, values: vec![value] }
     }
 
-    /// Values after the words for one or for several; empty without values.
+    /// Values after the words for one value or several; empty without values.
     fn said(values: &Option<Self>, is: [&str; 2], except: [&str; 2]) -> String {
         let Some(values) = values else { return String::new() };
         let [one, several] = if values.except { except } else { is };
@@ -271,13 +271,13 @@ impl Values {
         matches!(&self.values[..], [one] if count_in(one) == 1)
     }
 
-    /// Some of the values and the number of the others; a single other value is named.
+    /// First values and the number of other values; a single other value is named.
     fn listed(&self) -> String {
         if self.values.len() <= NAMED + 1 { listed(&self.values) } else { first_of(&self.values, NAMED) }
     }
 }
 
-/// First items of a list, at most `most`, and the number of the others; each value of a range counts.
+/// At most `most` first items of a list, and the number of others, counting each value of a range.
 pub(crate) fn first_of(items: &[String], most: usize) -> String {
     let (first, others) = items.split_at(most.min(items.len()));
     let first = first.join(", ");
@@ -310,7 +310,7 @@ fn values<E: End>(
     Some(Values { except, values: texts(packets, field, named) })
 }
 
-/// Destinations; within the pod, its own address and the loopback addresses.
+/// Destinations; within the pod, the pod's own and loopback addresses.
 fn destinations<E: End>(packets: &PodPackets, start: &Start, group: &PacketGroup<E>) -> Option<Values> {
     let field = Field::Destination(packets.family);
     if !start.is_within {
@@ -326,7 +326,7 @@ fn destinations<E: End>(packets: &PodPackets, start: &Start, group: &PacketGroup
 
 fn texts(packets: &PodPackets, field: Field, named: &Intervals) -> Vec<String> {
     let mut all = named.clone();
-    // A network around local addresses is shown as one, although packets to local addresses are separate.
+    // A network around local addresses is shown whole, although packets to local addresses are separate.
     if matches!(field, Field::Source(_) | Field::Destination(_)) {
         all.union(&packets.local);
     }

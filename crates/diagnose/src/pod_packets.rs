@@ -68,7 +68,7 @@ impl PodPackets {
         let states = states(views);
         let start = |way: Way, is_within: bool| {
             let set = |state: ConnState| {
-                // Packets from outside have no mark, and new connections have none.
+                // Packets from outside have no mark; new connections, no connection mark.
                 let any_if = |is_any| if is_any { Marks::any() } else { Marks::one(0) };
                 let (mark, connmark) =
                     (any_if(way == Way::Outbound), any_if(state == ConnState::Established));
@@ -101,7 +101,7 @@ impl PodPackets {
         Self { starts, ..empty }
     }
 
-    /// Only `set`, of a pod with these addresses. `is_within`: the packets stay within the pod.
+    /// Only `set`, for a pod with these addresses; if `is_within`, packets stay within the pod.
     pub(crate) fn alone(set: PacketSet, is_within: bool, addresses: &[IpAddr]) -> Self {
         let mut packets = Self::without_starts(set.family, addresses);
         if let Some(called) = set.values(Field::Destination(set.family)).filter(|_| is_within) {
@@ -127,7 +127,7 @@ impl PodPackets {
         self.own.meets(&range.into())
     }
 
-    /// Usual values, the likeliest first.
+    /// Typical values, the likeliest first.
     fn usual(&self, field: Field) -> Vec<u128> {
         match field {
             Field::DestinationPort => PLAIN_PORTS.map(u128::from).into(),
@@ -142,7 +142,7 @@ impl PodPackets {
         }
     }
 
-    /// True if values should be named, not excepted: they are fewer, or lack the usual value.
+    /// True if values should be named, not excepted: they are fewer, or lack the typical value.
     pub(crate) fn is_narrow(&self, values: &Intervals, all: &Intervals, field: Field) -> bool {
         let mut others = all.clone();
         others.remove(values);
@@ -157,7 +157,7 @@ impl PodPackets {
         }
     }
 
-    /// Packet of a set, with usual values as far as possible.
+    /// Packet of a set, with typical values where possible.
     pub(crate) fn example(&self, set: &PacketSet) -> Option<Packet> {
         let outside = Intervals::one(interface_number("eth0"));
         let is_called = set.way != Way::Outbound
@@ -184,7 +184,7 @@ impl PodPackets {
         }
     }
 
-    /// Usual new TCP connections from and to other hosts.
+    /// Typical new TCP connections from and to other hosts.
     pub(crate) fn usual_sets(&self) -> impl Iterator<Item = PacketSet> {
         let tcp = Intervals::one(protocol_number(Protocol::Tcp).into());
         let (source, destination) = (Field::Source(self.family), Field::Destination(self.family));
@@ -206,7 +206,7 @@ impl PodPackets {
         outside_addresses(self.family)[0] == address
     }
 
-    /// Number of usual parts of an example: another host, a source port in the kernel's range, a plain port, a usual user.
+    /// Counts an example's typical parts: another host, a source port in the kernel's range, a common port, a typical user.
     pub(crate) fn usual_parts(&self, example: &Packet) -> usize {
         let ends = [example.source.ip(), example.destination.ip()];
         let is_with_others = ends.iter().any(|end| self.is_outside_example(*end));

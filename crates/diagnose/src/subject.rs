@@ -18,7 +18,7 @@ pub type HostOf = fn(&Raw) -> Box<dyn Host>;
 pub struct Subject {
     /// Kind, namespace and name of the object.
     pub title: Option<String>,
-    /// Place of the object; `None` for flags.
+    /// Location of the object; `None` for flags.
     pub place: Option<ObjectPlace>,
     pub raw: Raw,
     /// Problems found before values are parsed.
@@ -28,7 +28,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Subject from only flags, on the current machine. `problems` concern the flags' form.
+    /// Subject from only flags, on the current machine. `problems` concern the flags' syntax.
     pub fn of_flags(raw: Raw, problems: Vec<InputProblem>, machine: HostOf) -> Self {
         Self { title: None, place: None, raw, before: problems, reading: None, machine }
     }
@@ -175,7 +175,7 @@ pub struct SubjectPacket {
 }
 
 impl SubjectPacket {
-    /// Packets to these destinations, or the one that the settings describe.
+    /// Packets to these destinations, or the packet that settings describe.
     pub fn all(subject: &Subject, destinations: &[String]) -> Vec<Self> {
         let users = ApplicationUser::all(subject.applications());
         let users = if users.is_empty() { vec![None] } else { users.into_iter().map(Some).collect() };

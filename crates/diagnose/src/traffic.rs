@@ -1,6 +1,6 @@
-//! All traffic of a pod in rows, in the order in which rules decide: a packet's first row has its verdict. A row joins the
-//! walk's regions of one origin, and is widened over the packets of earlier rows. Excepted packets with one verdict are a row
-//! before the row that excepts them.
+//! All traffic of a pod in rows, in the order in which rules decide: the first row that matches a packet has its verdict. A row
+//! joins walked regions of one origin, and may include packets of earlier rows. Packets that a row excepts get an earlier row
+//! if they have one verdict.
 
 use crate::explain::{PodContext, RuleView};
 use crate::groups::{GROWTH, PacketGroup, disjoined, is_covered, joined, widen};
@@ -22,7 +22,7 @@ pub enum TrafficPart {
     Machines,
     /// From the pod's processes to other hosts.
     Outbound,
-    /// From the pod's processes to the pod itself: only usual calls.
+    /// From the pod's processes to the pod itself: only typical calls.
     Within,
 }
 
@@ -30,9 +30,9 @@ pub enum TrafficPart {
 pub(crate) struct TrafficRow {
     pub(crate) packets: Packets,
     pub(crate) end: RowEnd,
-    /// Number of further groups of packets without a description.
+    /// Number of further packet groups without a description.
     pub(crate) more: usize,
-    /// Sets of the row, which may include packets of earlier rows.
+    /// The row's packets, which may include packets of earlier rows.
     pub(crate) sets: Vec<PacketSet>,
     /// Packet that no earlier row covers.
     pub(crate) example: Option<Packet>,
@@ -58,14 +58,14 @@ pub(crate) struct TrafficContext<'a> {
 pub(crate) struct TrafficRows {
     pub(crate) rows: Vec<TrafficRow>,
     pub(crate) examples: Vec<Packet>,
-    /// Packets that no usual process sends. No row describes them, but one may have their verdict.
+    /// Packets that no typical process sends. Rows ignore them, and may match them by chance.
     pub(crate) unusual: Vec<PacketSet>,
 }
 
 /// Maximum number of rules that one part's packets may meet.
 const MAX_WORK: usize = 2_000_000;
 
-/// Rows of one family. Packets that belong to no connection come first, if any are dropped.
+/// Rows of one family. Packets in conntrack state INVALID come first if any are dropped.
 pub(crate) fn rows(rule_view: &RuleView, part: TrafficPart, context: &TrafficContext<'_>) -> TrafficRows {
     let mut all = TrafficRows::default();
     let states = [ConnState::Invalid, ConnState::New];
@@ -104,7 +104,7 @@ pub(crate) fn rows(rule_view: &RuleView, part: TrafficPart, context: &TrafficCon
 }
 
 impl RowEnd {
-    /// End of packets that were not walked: too many rules.
+    /// For packets not walked because of too many rules.
     const UNKNOWN: Self =
         Self { verdict: Verdict::Unknown, is_translated: false, origin: None, is_of_others: false };
 
@@ -160,7 +160,7 @@ fn ordered(
             for excepted in exceptions(packets, &group) {
                 match exception(&groups, &before, excepted, start) {
                     Some((first, _)) if first.end.verdict != end.verdict => before.push(first),
-                    // These packets end alike, whichever row they are in.
+                    // These packets have the same verdict in either row.
                     Some((_, met)) => alike.extend(met),
                     None => continue,
                 }
@@ -193,10 +193,10 @@ fn ordered(
     rows
 }
 
-/// Maximum number of rows with the same end; further groups are only counted.
+/// Maximum number of rows with the same [`RowEnd`]; further groups are only counted.
 const MAX_ROWS: usize = 50;
 
-/// Packets that a group excepts by a value, and the fields in which they may be widened.
+/// Groups of packets that a group excepts, and the fields along which each may be widened.
 fn exceptions(packets: &PodPackets, group: &RowGroup) -> Vec<(RowGroup, &'static [Field])> {
     let start = &packets.starts[0];
     let but_protocol = &GROWTH[..GROWTH.len() - 1];
@@ -213,7 +213,7 @@ fn exceptions(packets: &PodPackets, group: &RowGroup) -> Vec<(RowGroup, &'static
     but_protocol.iter().filter_map(|field| of_field(*field)).chain(of_mark).collect()
 }
 
-/// Row of `excepted`, if its packets outside `before` have one verdict, and the groups that contain them.
+/// If the packets of `excepted` outside `before` have one verdict: a row for them, and their groups.
 fn exception<'a>(
     groups: &'a [RowGroup],
     before: &[RowGroup],
@@ -239,7 +239,7 @@ fn exception<'a>(
     Some((widen(&excepted, &alike, &before, fields, start), alike))
 }
 
-/// Ends of regions in the order in which a packet that no rule takes meets their rules; an end's last rule sets its place.
+/// Sorts the regions' ends by the order in which an unmatched packet meets the deciding rules; an end's last rule counts.
 fn in_order(rule_view: &RuleView, regions: impl Iterator<Item = (RowEnd, Option<At>)>) -> Vec<RowEnd> {
     let mut places: HashMap<At, usize> = HashMap::new();
     let chains = rule_view.view.chains();
@@ -270,7 +270,7 @@ fn in_order(rule_view: &RuleView, regions: impl Iterator<Item = (RowEnd, Option<
 }
 
 impl TrafficContext<'_> {
-    /// Packets of a part, and unusual ones among them.
+    /// Packets of a part, and its [`TrafficRows::unusual`].
     fn packets(&self, family: Family, part: TrafficPart, state: ConnState) -> (PacketSet, Vec<PacketSet>) {
         let (source, destination) = (Field::Source(family), Field::Destination(family));
         let (lo, loopback) = (loopback_interface(), loopback(family));
@@ -327,7 +327,7 @@ impl TrafficContext<'_> {
         }
     }
 
-    /// Marks of outbound packets: none, and the proxy's.
+    /// Outbound packets' marks: 0 and the proxy's mark.
     fn marks(&self, set: &PacketSet) -> Vec<Marks> {
         let proxys = self.proxy.mark.filter(|_| set.way == Way::Outbound);
         [Some(0), proxys.map(|mark| mark.value)].into_iter().flatten().map(Marks::one).collect()
@@ -338,7 +338,7 @@ impl TrafficContext<'_> {
         set.clone().marked(marks, Marks::any())
     }
 
-    /// Packets for a description: unmarked packets represent all without the proxy's mark.
+    /// Packets to describe: unmarked ones represent all packets without the proxy's mark.
     fn described(&self, set: &PacketSet) -> PacketSet {
         let marks = match self.proxy.mark {
             _ if set.way != Way::Outbound => set.mark().clone(),

@@ -1,7 +1,6 @@
-//! The writes that a namespace needs, in an order that loses no request. Unmanaged objects
-//! ([`Existing::is_ours`]) stay, and a Service with one gets no routes. Objects of the same kind always have the same fields,
-//! so only values change: a server-side apply removes a field only if an earlier apply has set it, and an object's first write
-//! is a create.
+//! The writes that a namespace needs, in an order that loses no request. Unmanaged objects ([`Existing::is_ours`] is false) stay,
+//! and their Services get no routes. All managed objects of a kind have the same fields: a server-side apply removes only fields
+//! set by an earlier apply, and an object's first write is a create.
 
 use crate::existing::{DESTINATION_RULE, ENVOY_FILTER, Existing, KINDS, VIRTUAL_SERVICE, owners};
 use crate::resource::VirtualEnvironment;
@@ -11,11 +10,11 @@ use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChangeStep {
-    /// Creation, if the object still does not exist: one that appeared meanwhile is foreign.
+    /// Creation; fails if the object exists by now, since it is foreign.
     Create(Value),
-    /// Server-side apply over a managed object with this uid, at this version unless an earlier step has written it.
+    /// Server-side apply to the managed object with this uid; `version` is `None` after an earlier write.
     Apply { object: Value, uid: String, version: Option<String> },
-    /// Exchange of owners at this version: an object can have only one controller.
+    /// Replacement of owners at this version: an object can have only one controller.
     Adopt { there: Existing, owners: Vec<Value> },
     /// Deletion, if the uid and version are unchanged.
     Delete(Existing),
@@ -45,12 +44,12 @@ impl ChangeStep {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     pub steps: Vec<ChangeStep>,
-    /// Reports of the user's own objects that prevent a Service's routes.
+    /// Messages about foreign objects that prevent routes or a filter.
     pub foreign: Vec<String>,
     pub left_out: usize,
 }
 
-/// Writes from `existing` to the plan of the first VirtualEnvironment, the active one; all of them own the new objects.
+/// Writes that turn `existing` into the plan of the first, active VirtualEnvironment. All VirtualEnvironments own the objects.
 pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[&Existing]) -> Changes {
     let mut changes = Changes::default();
     let Some(environment) = ranked.first() else { return changes };
@@ -74,8 +73,8 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[&Existin
                     let whose = foreign.join(" and ");
                     let namespace = &environment.namespace;
                     changes.foreign.push(format!(
-                        "Service {namespace}/{name}: it has another {whose}, which is kept, so it gets no \
-                         routes; delete that to get routes"
+                        "Service {namespace}/{name}: another {whose} is kept, so the Service \
+                         gets no routes; delete it to get routes"
                     ));
                     continue;
                 }
@@ -122,7 +121,7 @@ fn deletions(existing: &[&Existing], is_gone: impl Fn(&Existing) -> bool) -> Vec
     gone.map(|there| ChangeStep::Delete((*there).clone())).collect()
 }
 
-/// Routes may lead only to existing subsets: new subsets are written before them, and old ones removed after them.
+/// Routes may lead only to existing subsets: new subsets are written first, and old ones removed last.
 fn route_steps(
     steps: &mut Vec<ChangeStep>,
     owners: &[Value],

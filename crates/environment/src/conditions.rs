@@ -1,4 +1,4 @@
-//! A namespace's active VirtualEnvironment, and the status conditions of each.
+//! A namespace's active VirtualEnvironment, and all VirtualEnvironments' status conditions.
 
 use crate::routes::{Plan, RouteDisposition};
 use crate::{changes::Changes, resource::VirtualEnvironment};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub struct EnvironmentCondition {
     pub kind: &'static str,
     pub holds: bool,
-    /// CamelCase word for programs.
+    /// Machine-readable CamelCase word.
     pub reason: &'static str,
     pub message: String,
 }
@@ -19,8 +19,8 @@ pub const ACTING: &str = "Acting";
 /// True once the plan is written, with a route for each Service that should have one.
 pub const COMPLETE: &str = "Complete";
 
-/// VirtualEnvironments in order of precedence: by age, then by name. One that is being deleted is omitted: the garbage
-/// collector is already removing it as an owner.
+/// VirtualEnvironments in order of precedence: by age, then by name. Omits VirtualEnvironments being deleted: the garbage
+/// collector is already removing them as owners.
 pub fn ranked<'a>(all: impl IntoIterator<Item = &'a VirtualEnvironment>) -> Vec<&'a VirtualEnvironment> {
     let mut found: Vec<&VirtualEnvironment> = all.into_iter().filter(|one| !one.is_going).collect();
     // Objects from a file have no age.
@@ -73,7 +73,7 @@ pub fn conditions(
     vec![acts, complete(holds, reason, lines([summary].into_iter().chain(details)))]
 }
 
-/// Kubernetes' limit of a condition's message (`metav1.Condition`, 32,768 bytes) less a reserve.
+/// Kubernetes' limit for a condition's message (`metav1.Condition`, 32,768 bytes), less a margin.
 const MAX_MESSAGE: usize = 32_000;
 
 fn lines(items: impl Iterator<Item = String>) -> String {

@@ -22,7 +22,7 @@ pub(crate) fn metadata(environment: &VirtualEnvironment, name: &str) -> Value {
 }
 
 /// All VirtualEnvironments of a namespace as owners, the first one as controller: the garbage collector deletes objects whose
-/// owners are all gone. `blockOwnerDeletion` is not set: it needs another permission, and no deletion must wait for routes. A
+/// owners are all gone. `blockOwnerDeletion` is not set: it needs another permission, and deletions must not wait for routes. A
 /// VirtualEnvironment from a file has no uid and can't own.
 pub(crate) fn owners(ranked: &[&VirtualEnvironment]) -> Vec<Value> {
     let owner = |(rank, environment): (usize, &&VirtualEnvironment)| {
@@ -84,14 +84,14 @@ impl Existing {
         self.is_ours
     }
 
-    /// True if VirtualEnvironments own the object, but none of these.
+    /// True if VirtualEnvironments own the object, but none in `uids`.
     pub(crate) fn is_orphan_without(&self, uids: &BTreeSet<&str>) -> bool {
         let mut ours = references(&self.object).filter(|owner| is_environment(owner)).peekable();
         let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| uids.contains(uid));
         self.is_ours && ours.peek().is_some() && !ours.any(is_there)
     }
 
-    /// The new owners, or `None` if these VirtualEnvironments already own the object. Owners of other kinds stay.
+    /// The new owners, or `None` if the VirtualEnvironments already match `target`. Owners of other kinds stay.
     pub(crate) fn owners_to_be(&self, target: &[Value]) -> Option<Vec<Value>> {
         let identity =
             |owner: &Value| (owner["uid"].as_str().map(str::to_owned), owner["controller"] == true);
@@ -103,7 +103,7 @@ impl Existing {
         differs.then(|| others.into_iter().chain(target).cloned().collect())
     }
 
-    /// True for the same content, regardless of the version.
+    /// Compares contents, regardless of the version.
     pub fn says_as(&self, other: &Self) -> bool {
         let parts = [
             "/spec",
@@ -132,7 +132,7 @@ impl Existing {
         self.text("/metadata/resourceVersion")
     }
 
-    /// True if the object has the target's labels and spec fields; further ones are foreign and ignored.
+    /// True if the object has the target's labels and spec fields; additional ones are ignored.
     pub(crate) fn has(&self, target: &Value) -> bool {
         let within = |at: &str| match (self.object.pointer(at), target.pointer(at)) {
             (Some(Value::Object(there)), Some(Value::Object(target))) => {
@@ -164,7 +164,7 @@ fn is_ours(object: &Value, managers: &Value) -> bool {
     }
 }
 
-/// True if the manager wrote the deciding field last: the API server moves a changed field to its new manager.
+/// True if [`MANAGER`] last wrote the deciding field: the API server assigns a changed field to the new manager.
 fn is_written_by_us(object: &Value, managers: &Value) -> bool {
     let decides = match object["kind"].as_str() {
         Some(VIRTUAL_SERVICE) => "f:http",
@@ -175,7 +175,7 @@ fn is_written_by_us(object: &Value, managers: &Value) -> bool {
     managers.any(|entry| entry["manager"] == MANAGER && !entry["fieldsV1"]["f:spec"][decides].is_null())
 }
 
-/// JSON equality in which 50.0 equals 50: the API server stores numbers in its own form.
+/// JSON equality in which 50.0 equals 50: the API server reformats numbers.
 fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),

@@ -1,4 +1,4 @@
-//! The inventory of a namespace: its Services, with the hosts that they may route, and the workloads behind them.
+//! A namespace's Services, the hosts that they may route, and the workloads behind the Services.
 
 use crate::rule::{HttpRouteRule, RULE};
 use crate::{resource::namespace_of, suggestions};
@@ -35,7 +35,7 @@ pub struct Service {
     pub gateways: Vec<String>,
     /// Hosts other than the Service's name.
     pub hosts: Vec<String>,
-    /// Additions to each route, or all their problems.
+    /// Additions to each route, or the annotation's problems.
     pub rule: Result<HttpRouteRule, Problems>,
     pub rule_text: Option<String>,
     pub warnings: Vec<String>,
@@ -109,7 +109,7 @@ fn http_port(port: &Value) -> Option<u16> {
     number.filter(|number| *number > 0 && is_http)
 }
 
-/// Protocol from `appProtocol`, else the name's prefix (Istio, "Protocol Selection"). TLS has no readable header to route by.
+/// True for HTTP by `appProtocol`, else by the name's prefix (Istio, "Protocol Selection"). TLS hides the headers.
 fn is_http(name: Option<&str>, app_protocol: Option<&str>) -> bool {
     const HTTP: [&str; 7] =
         ["http", "http2", "grpc", "grpc-web", "kubernetes.io/h2c", "kubernetes.io/ws", "h2c"];
@@ -130,7 +130,7 @@ fn labels(value: Option<&Value>) -> Labels {
     fields.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
 }
 
-/// Distinct items of a comma-separated list without the implied one.
+/// Distinct items of a comma-separated list, except `without`.
 fn list(text: Option<&str>, without: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for item in text.unwrap_or_default().split(',').map(str::trim) {
@@ -141,7 +141,7 @@ fn list(text: Option<&str>, without: &str) -> Vec<String> {
     found
 }
 
-/// Host that every namespace may route: a DNS name, `*.` and a name for all names below it, or `*`.
+/// Host that every namespace may route: a DNS name, `*.` before a name for its subdomains, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AllowedHost(String);
 
@@ -163,7 +163,7 @@ impl AllowedHost {
 }
 
 pub(crate) fn may_route(service: &Service, host: &str, allowed: &[AllowedHost]) -> bool {
-    // Only these forms are safe: `a.shop` and `a.shop.svc.example.com` may be domains of the internet.
+    // Only these formats are safe: `a.shop` and `a.shop.svc.example.com` may be internet domains.
     let is_own = match host.split('.').collect::<Vec<_>>()[..] {
         [name] => !name.contains('*'),
         [_, namespace, "svc"] | [_, namespace, "svc", "cluster", "local"] => namespace == service.namespace,

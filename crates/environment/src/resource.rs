@@ -1,4 +1,4 @@
-//! Parser of a VirtualEnvironment, which reports all problems together.
+//! Parser of VirtualEnvironments that reports all problems at once.
 
 use injection::syntax;
 use mesh::{Problems, data::document::DocumentReader};
@@ -19,22 +19,22 @@ pub struct VirtualEnvironment {
     pub created: String,
     /// `metadata.generation`, which the API server increments with each change of the spec.
     pub generation: Option<i64>,
-    /// Deletion has begun: finalizers hold the object, such as with `--cascade=foreground` and `orphan`.
+    /// Deletion has begun, but finalizers keep the object, as with `--cascade=foreground` or `orphan`.
     pub is_going: bool,
     pub spec: Result<EnvironmentSpec, Problems>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentSpec {
-    /// The header with a request's environment: an HTTP token.
+    /// Header that holds a request's environment: an HTTP token.
     pub header: String,
     pub auto_inject: bool,
     pub aliases: Vec<Alias>,
-    /// The label with a pod's environment.
+    /// Label that holds a pod's environment.
     pub label: String,
-    /// Separator between an environment and the suffix of one derived from it.
+    /// Separator between an environment and a derived environment's suffix.
     pub splitter: char,
-    /// Environment of requests without one, or whose environment has no pods; `None` selects all pods of a Service.
+    /// Environment for requests without one, or with one that has no pods; `None` selects all the Service's pods.
     pub default_subset: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct Alias {
 pub(crate) const HEADER: &str = "X-Virtual-Env";
 pub(crate) const LABEL: &str = "virtual-env";
 pub(crate) const SPLITTER: char = '.';
-/// Default placeholder of the environment in an alias' pattern.
+/// Default placeholder for the environment in an alias's pattern.
 pub(crate) const PLACEHOLDER: &str = "(@)";
 
 /// Names that Istio reads as parts of the request line, not as headers.
@@ -108,7 +108,7 @@ fn spec(title: &str, object: &Value) -> Result<EnvironmentSpec, Problems> {
     let mut characters = splitter.chars();
     let only = characters.next().filter(|_| characters.next().is_none());
     if only.is_none() {
-        let text = "is not one character; expected the separator within names of environments, such as .";
+        let text = "is not one character; expected the separator in environment names, such as .";
         reader.problem("spec.envLabel.splitter", Some(splitter), text);
     }
     let default_subset = reader.string("spec.envLabel.defaultSubset").map(str::to_owned);
@@ -168,18 +168,18 @@ impl AliasPattern {
         }
         match fault(&pattern.of("dev.red")) {
             None => Ok(pattern),
-            Some(fault) => Err(format!("is not a regular expression of RE2: {fault}")),
+            Some(fault) => Err(format!("is not an RE2 regular expression: {fault}")),
         }
     }
 
-    /// The expression for an environment, whose dots are escaped.
+    /// The expression for an environment, with escaped dots.
     pub fn of(&self, environment: &str) -> String {
         self.0.join(&environment.replace('.', "\\."))
     }
 }
 
-/// A fault for which RE2, and so Envoy, refuses an expression. The parser's dialect differs, so only faults in all dialects
-/// matter; RE2 accepts a brace that repeats nothing.
+/// A fault for which RE2, and so Envoy, refuses an expression. The parser's dialect differs, so only faults in both dialects
+/// count; RE2 accepts a brace that repeats nothing.
 fn fault(expression: &str) -> Option<ErrorKind> {
     let kind = Parser::new().parse(expression).err()?.kind().clone();
     let counts = match kind {

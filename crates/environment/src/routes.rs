@@ -1,7 +1,7 @@
-//! The routes of a namespace: a pure, deterministic function of a VirtualEnvironment, the Services and their workloads. A request
-//! goes to the Service's pods of its environment, else to pods of the nearest environment that it is derived from
-//! (`dev.red.x`, `dev.red`, `dev`), else to the default. Without any workload in the namespace, an environment's requests go
-//! to the default: a route can only match a known value.
+//! The routes of a namespace: a pure, deterministic function of a VirtualEnvironment, Services and workloads. A request goes to
+//! the Service's pods in the request's environment, else in the nearest environment that it derives from (`dev.red.x`, `dev.red`,
+//! `dev`), else to the default. If no workload in the namespace has an environment, its requests go to the default: a route can
+//! only match a known value.
 
 use crate::existing::{self, DESTINATION_RULE, ENVOY_FILTER, VIRTUAL_SERVICE};
 use crate::inventory::{AllowedHost, HOSTS, InventoryWorkload, Service, may_route};
@@ -69,14 +69,14 @@ impl fmt::Display for UnroutedReason {
 }
 
 impl UnroutedReason {
-    /// True if the author probably expected routes: a warning for a manifest, not for a cluster's namespace.
+    /// True if the author probably expected routes; causes a warning for manifests, not for clusters.
     pub fn is_suspicious(self) -> bool {
         !matches!(self, Self::ApiServer | Self::OneWay)
     }
 }
 
-/// The routes of a VirtualEnvironment's namespace; other objects are ignored. Any Service may route `hosts`. Errors: problems of
-/// the VirtualEnvironment.
+/// Plans a VirtualEnvironment's namespace, ignoring other namespaces' objects. Any Service may route `hosts`. Errors: the
+/// VirtualEnvironment's problems.
 pub fn plan(
     environment: &VirtualEnvironment,
     services: &[&Service],
@@ -128,7 +128,7 @@ fn tagged<'a>(
             }
             Some(value) if workload.replicas == 0 => {
                 warnings.push(format!("{title}: it has 0 replicas, so it gets no routes for {value}"));
-                // Requests of its environment still go to the nearest one elsewhere.
+                // Other Services still route its environment's requests to the nearest one.
                 found.push((value, workload));
             }
             Some(value) => found.push((value, workload)),
@@ -149,7 +149,7 @@ struct PlanContext<'a> {
     environment: &'a VirtualEnvironment,
     spec: &'a EnvironmentSpec,
     environments: &'a BTreeSet<String>,
-    /// Workloads of any namespace, with and without environments.
+    /// Workloads of all namespaces, with or without environments.
     all: &'a [&'a InventoryWorkload],
     workloads: &'a [(&'a str, &'a InventoryWorkload)],
     hosts: &'a [AllowedHost],
@@ -245,7 +245,7 @@ pub struct Choices {
 
 impl Choices {
     fn of(spec: &EnvironmentSpec, all: &BTreeSet<String>, own: &BTreeSet<&str>) -> Self {
-        // A subset without pods would answer 503.
+        // A subset without pods would yield 503.
         let default = spec.default_subset.as_deref().filter(|default| own.contains(default)).map(subset);
         let target = |value: &String| Some((value.clone(), subset(target(value, spec.splitter, own)?)));
         let others = all.iter().filter_map(target).filter(|(_, subset)| Some(subset) != default.as_ref());
@@ -263,7 +263,7 @@ pub fn subset(environment: &str) -> String {
     environment.replace(['_', '.'], "-")
 }
 
-/// The environment itself, or the nearest that it is derived from, among environments with pods.
+/// The environment itself, or the nearest one in `among` that it derives from.
 fn target<'a>(value: &'a str, splitter: char, among: &BTreeSet<&str>) -> Option<&'a str> {
     let mut left = value;
     loop {
@@ -274,7 +274,7 @@ fn target<'a>(value: &'a str, splitter: char, among: &BTreeSet<&str>) -> Option<
     }
 }
 
-/// A Service's routes port by port: by the header, by its aliases in the order of the spec, then the default.
+/// A Service's routes, port by port: header, aliases in the spec's order, default.
 fn routes(spec: &EnvironmentSpec, service: &Service, choices: &Choices) -> Vec<Value> {
     let rule = service.rule.clone().unwrap_or_default();
     let mut found = Vec::new();
@@ -311,7 +311,7 @@ fn routes(spec: &EnvironmentSpec, service: &Service, choices: &Choices) -> Vec<V
 }
 
 /// Headers that must be absent for the alias at this index to match: earlier ones without a pattern, whose value is the
-/// environment. They also name the default's environment, which has no route. A header with a pattern may hold other values.
+/// environment, even the default, which has no header route. A header with a pattern may hold other values.
 fn without(spec: &EnvironmentSpec, at: usize) -> Map<String, Value> {
     let before = spec.aliases[..at].iter().filter(|alias| alias.pattern.is_none());
     let before = [&spec.header].into_iter().chain(before.map(|alias| &alias.header));
@@ -353,7 +353,7 @@ const FILTER_VERSION: &str = "networking.istio.io/v1alpha3";
 /// EnvoyFilter at the start of the chain, so that later filters, above all the router, see the header.
 pub(crate) fn envoy_filter(environment: &VirtualEnvironment, spec: &EnvironmentSpec) -> Value {
     let mut metadata = existing::metadata(environment, &environment.name);
-    // Upstream's labels. A value that a label can't hold is written as empty, to replace an older one.
+    // Upstream's labels. A value that a label can't hold is written as empty, to replace any older value.
     for (key, value) in [("envLabel", &spec.label), ("envHeader", &spec.header)] {
         metadata["labels"][key] = json!(if syntax::is_label_value(value) { value } else { "" });
     }

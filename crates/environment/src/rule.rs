@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 pub const RULE: &str = "kt-virtual-environment/rule";
 
-/// Fields that replace a route's destination; Istio refuses them beside one.
+/// Fields that replace a route's destination; Istio does not accept both.
 const NO_ROUTE: [&str; 3] = ["redirect", "directResponse", "delegate"];
 
 /// A part of an HTTPRoute with Istio's field names.
@@ -63,7 +63,7 @@ impl HttpRouteRule {
     }
 }
 
-/// Overrides fields of a rule; header conditions, objects on both sides, are replaced whole.
+/// Overrides a rule's fields. Objects are merged; a header's condition is replaced whole.
 fn over(base: &Map<String, Value>, fields: &Value) -> Map<String, Value> {
     let mut merged = base.clone();
     for (key, value) in fields.as_object().into_iter().flatten() {
@@ -121,7 +121,7 @@ fn named(schema: &Value, value: &Value, path: &str, refuse: &mut dyn FnMut(Strin
     }
 }
 
-/// Compares without case and underscores: `perTryTimeout` equals `per_try_timeout`.
+/// Compares ignoring case and underscores: `perTryTimeout` equals `per_try_timeout`.
 fn is_same(name: &str, key: &str) -> bool {
     let letters = key.chars().filter(|c| *c != '_');
     name.chars().map(|c| c.to_ascii_lowercase()).eq(letters.map(|c| c.to_ascii_lowercase()))

@@ -1,4 +1,4 @@
-//! Near misses: labels, annotations and kinds that would be ignored silently. They are only warnings: a word that resembles a
+//! Near misses: labels, annotations and kinds that would be ignored silently. Findings are only warnings: a word that resembles a
 //! known one may be intended.
 
 use crate::inventory::{GATEWAYS, HOSTS, Labels};

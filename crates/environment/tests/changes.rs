@@ -1,5 +1,5 @@
-//! The writes from existing objects to planned ones, applied to a namespace in memory. The cases in `changes.txt` change the
-//! shop; `UPDATE_GOLDENS=1` writes their steps.
+//! Writes that turn existing objects into planned ones, applied in memory. The cases in `changes.txt` change the shop;
+//! `UPDATE_GOLDENS=1` writes their steps.
 
 use super::scene::{Scene, environment, shop};
 use environment::changes::{ChangeStep, Changes, adoptions, changes, orphans};
@@ -19,7 +19,7 @@ impl Cluster {
         self.0.iter().position(|there| there["kind"] == kind && there["metadata"]["name"] == name)
     }
 
-    /// Acts as another program: removes an object (null), replaces it, or sets a value at a pointer behind its name.
+    /// Changes an object as another program: removes it (null), replaces it, or sets a value if `name` includes a pointer.
     fn change(&mut self, kind: &str, name: &str, change: &Value) {
         let (name, pointer) = name.split_once(' ').unwrap_or((name, ""));
         let at = self.find(kind, name);
@@ -148,8 +148,8 @@ fn pinned(step: &ChangeStep) -> String {
     format!("{}{pins}\n", shown(step))
 }
 
-/// The steps after each change of a case, and the condition that reports them. Names are those of `routes.txt`; KIND NAME is an
-/// Istio object, and KIND NAME POINTER a value in one.
+/// The steps after each change of a case, and the condition that reports them. Names are as in `routes.txt`; KIND NAME is an
+/// Istio object, KIND NAME POINTER a value in it.
 fn answered(case: &str) -> String {
     let (mut cluster, mut scene) = (Cluster::default(), shop());
     let mut text = String::new();
@@ -217,7 +217,7 @@ fn all_environments_own_what_the_acting_one_controls() {
     assert_eq!(settle(&[&going, &next]), ("adopt".to_owned(), one("u-next*")));
     assert_eq!(settle(&[&next]), (String::new(), one("u-next*")));
     assert_eq!(idle(&old.name)[0].reason, "NotOldest");
-    // An object left by the garbage collector with one of two owners is managed too.
+    // An object whose other owner the garbage collector removed is managed too.
     for there in &mut cluster.0 {
         there["metadata"]["ownerReferences"][0]["controller"] = Value::Null;
     }
@@ -380,7 +380,7 @@ fn status_is_written_only_when_it_changes() {
     let second = status(&first, Some(1), &failed, "t2").expect("new");
     let times = |status: &Value| [0, 1].map(|at| status["conditions"][at]["lastTransitionTime"].clone());
     assert_eq!(times(&second), [json!("t1"), json!("t2")]);
-    // A condition's message has a limit, and is cut between two characters.
+    // A condition's message is limited, and cut at a character boundary.
     let message = |detail: String| conditions(&Ok(scene.plan()), &none, &[detail])[1].message.clone();
     let summary = message(String::new());
     for (details, kept) in [(32_000 - summary.len(), None), (32_001 - summary.len(), Some(32_000))] {

@@ -1,4 +1,4 @@
-//! Properties of any namespace: routes match the choices, lead to existing subsets, and ignore order.
+//! Properties of any namespace: routes match choices, lead to existing subsets, and ignore input order.
 
 use super::scene::{Scene, environment};
 use environment::routes::{RouteDisposition, subset};
@@ -98,7 +98,7 @@ proptest! {
                         prop_assert_eq!(found, target(Some(first)), "{} before {}", first, second);
                     }
                 }
-                // No request is lost without routes: either no pod has an environment, or all requests have one destination.
+                // Without routes, no request is lost: no pod has an environment, or all requests have the same destination.
                 RouteDisposition::Unrouted(_) => {
                     let ways: BTreeSet<Option<String>> = query.iter().map(|value| target(*value)).collect();
                     prop_assert!(own.is_empty() || ways.len() == 1, "{:?}", ways);

@@ -1,6 +1,6 @@
-//! A namespace's routes in the cases of `routes.txt`: merge patches of the shop's objects by name; null removes one, and an
-//! unknown name, SERVICE-VALUE, adds a workload. The answer has the routes of changed Services; with `show`, one
-//! Service's objects. `UPDATE_GOLDENS=1` writes the answers.
+//! Routes in the cases of `routes.txt`: merge patches of the shop's objects, by name; null removes an object, and an unknown
+//! name, SERVICE-VALUE, adds a workload. The output is the changed Services' routes or, with `show`, one Service's objects.
+//! `UPDATE_GOLDENS=1` writes the output.
 
 use super::scene::shop;
 use environment::routes::{RouteDisposition, UnroutedReason, table};

@@ -1,4 +1,4 @@
-//! A sample namespace: three Services with workloads of some environments.
+//! A sample namespace: three Services with workloads in several environments.
 
 use environment::inventory::{InventoryWorkload, Service};
 use environment::resource::VirtualEnvironment;
@@ -12,7 +12,7 @@ pub(crate) struct Scene {
     pub(crate) workloads: Vec<Value>,
 }
 
-/// Environments: cart has base and base.red; pay has base, base.blue and base.red.x; mail has base. All serve HTTP at port 80.
+/// Environments: cart has base and base.red; pay has base, base.blue and base.red.x; mail has base. All serve HTTP on port 80.
 pub(crate) fn shop() -> Scene {
     let mut scene = Scene {
         environment: environment(&json!({"envLabel": {"defaultSubset": "base"}})),
@@ -102,7 +102,7 @@ impl Scene {
         }
     }
 
-    /// A Service's routes in short: `header=value:port>subset without header`; the default has no header.
+    /// A Service's routes, abbreviated: `header=value:port>subset without header`; the default has no header.
     pub(crate) fn routes(&self, service: &str) -> Vec<String> {
         let Some((virtual_service, _)) = self.objects(service) else { return Vec::new() };
         let routes = virtual_service["spec"]["http"].as_array().cloned().expect("routes");

@@ -1,5 +1,5 @@
-//! Fuzzes the CNI plugin's standard input: the result is a JSON error, or settings that are valid or refused, rules that fit the
-//! kernel's table, and a result passed on as JSON.
+//! Fuzzes the CNI plugin's standard input: the outcome is a JSON error, or a JSON result and settings that are refused or give
+//! rules that fit the kernel's table.
 #![no_main]
 
 #[path = "../../../src/cni/decision.rs"]
@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
     let result = protocol::result(configuration.previous_result, configuration.version);
     serde_json::from_str::<&serde_json::value::RawValue>(&result).expect("a result is JSON");
     let pod = RuntimePod { name: Some("web".to_owned()), namespace: Some("shop".to_owned()) };
-    // The API server's pod has only a name.
+    // The API server's pod has no annotations.
     let requested = |_: &Path, namespace: &str, name: &str| {
         Ok(mesh::pod::Pod::annotated(name, namespace, BTreeMap::new()))
     };

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use rules::{Chains, Family, Ownership, PolicyRules, check, parse, render};
 
-/// Owns chains of any name.
+/// Owns every chain.
 const OWNER: Ownership = Ownership {
     name: "the owner",
     mesh: "owner",

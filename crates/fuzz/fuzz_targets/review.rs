@@ -1,4 +1,4 @@
-//! Fuzzes the body of a webhook call: the answer is a review in one of its versions that agrees with the logged report.
+//! Fuzzes a webhook call's body: the response is a review in a supported version that agrees with the logged report.
 #![no_main]
 
 use injection::Configuration;

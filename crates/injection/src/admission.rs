@@ -108,7 +108,7 @@ impl Namespaces {
     /// Adds a Namespace and ignores other objects; the last of duplicates wins.
     pub fn describe(&mut self, object: &Value) {
         let name = object.pointer("/metadata/name").and_then(Value::as_str);
-        // Other API groups, such as Azure Service Bus's, have this kind.
+        // Other API groups, such as Azure Service Bus's, define Namespaces.
         let is_core = object["apiVersion"].as_str().is_none_or(|version| version == "v1");
         if let Some(name) = name.filter(|_| is_core && object["kind"] == "Namespace") {
             let (labels, annotations) = (texts(object, "labels"), texts(object, "annotations"));
@@ -136,7 +136,7 @@ impl Namespaces {
 
 /// The proxy's variables in a webhook request's path, in the path's order. After `/inject`, `cluster/east/net/a--slash--b` sets
 /// `ISTIO_META_CLUSTER_ID=east` and `ISTIO_META_NETWORK=a/b`. Other names are converted to upper case; a name without a value is
-/// ignored. The older form is a sequence of `:ENV:NAME=VALUE` with the same names.
+/// ignored. The older format is a sequence of `:ENV:NAME=VALUE` with the same names.
 pub fn path_variables(path: &str) -> Vec<(String, String)> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let given = path.strip_prefix("/inject").unwrap_or(path);
@@ -159,7 +159,7 @@ fn variable(name: &str) -> String {
     }
 }
 
-/// Cancellation of a review after its caller's timeout. A thread can't be stopped, so the work checks this flag between steps,
+/// Cancellation of a review after its caller's timeout. A thread can't be stopped, so the review checks this flag between steps,
 /// and within steps that a pod or a template can make long. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
@@ -179,7 +179,7 @@ impl Cancellation {
     }
 }
 
-/// Returns an object's string labels or annotations; null counts as an empty string, as for the API server.
+/// Returns an object's string labels or annotations; null counts as an empty string, as in the API server.
 pub(crate) fn strings<'a>(
     object: &'a Value,
     field: &str,

@@ -1,5 +1,4 @@
-//! The Helm chart as the only source of installed objects: its templates are rendered here with Helm's functions on top of
-//! sprig's.
+//! The Helm chart, the only source of installed objects. This module renders its templates with Helm's and sprig's functions.
 
 use crate::template::go;
 use gtmpl_ng::{Func, FuncError, Value as TemplateValue};
@@ -46,7 +45,7 @@ fn filled(text: &str, namespace: &str, values: &Value) -> String {
 
 const FUNCTIONS: [(&str, Func); 2] = [("include", include), ("fromJsonArray", from_json_array)];
 
-/// A call of helper `name` with `data`, then the helpers; parsed once, since templates include many.
+/// A call of helper `name` with `data`, and the helpers' definitions; parsed once for all calls.
 static PARSED_HELPERS: LazyLock<gtmpl_ng::Template> = LazyLock::new(|| {
     let text = ["{{ template (.name) .data }}", HELPERS].concat();
     go::parsed("helpers", &text, &FUNCTIONS).unwrap_or_else(|problems| panic!("{problems}"))
@@ -58,7 +57,7 @@ fn include(args: &[TemplateValue]) -> Result<TemplateValue, FuncError> {
     };
     let call = HashMap::from([("name".to_owned(), name.as_str().into()), ("data".to_owned(), data.clone())]);
     let filled = go::rendered("helpers", &PARSED_HELPERS, call.into());
-    // Trims the file's space between helpers.
+    // Trims the file's whitespace between helpers.
     filled.map(|text| text.trim_end().into()).map_err(|problems| FuncError::Generic(problems.joined()))
 }
 

@@ -1,4 +1,4 @@
-//! Decision about a pod: the first of Istio's reasons that applies, in Istio's order.
+//! Injection decision for a pod: the first applicable of Istio's reasons, in Istio's order.
 
 use crate::admission::{ObjectLabels, texts};
 use serde_json::Value;
@@ -73,7 +73,7 @@ impl fmt::Display for DecisionReason {
     }
 }
 
-/// Decides about a pod that will run in `namespace`.
+/// Decides whether to inject a pod in `namespace`.
 pub fn decide(namespace: &str, pod: &Value, rules: &InjectionRules) -> Decision {
     let by = |inject, reason| Decision { inject, reason, unclear: None };
     let is_linux = matches!(pod["spec"]["os"]["name"].as_str(), None | Some("" | "linux"));
@@ -163,7 +163,7 @@ mod tests {
         if is { vec![LabelSelector(vec![requirement])] } else { vec![LabelSelector::default()] }
     }
 
-    /// Policy, the pod's setting, matching selectors: 36 decisions.
+    /// 36 combinations of policy, pod setting and selectors.
     #[test]
     fn every_combination() {
         let mut shown = String::new();

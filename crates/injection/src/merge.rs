@@ -76,7 +76,7 @@ fn value(onto: Option<Value>, field: &str, target: &Value, kind: SchemaKind) -> 
     })
 }
 
-/// A value without directives, and without nulls, which delete fields.
+/// Removes directives, and nulls, which would delete fields.
 fn plain(value: &Value) -> Value {
     let mut plain = value.clone();
     make_plain(&mut plain);
@@ -111,14 +111,14 @@ pub enum SchemaKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     Atomic,
-    /// Items are objects that merge if this field is equal.
+    /// Items are objects, merged by this field.
     Keyed(&'static str),
     /// Items are distinct scalars.
     Set,
 }
 
 impl SchemaKind {
-    /// The strategy of a field's list, and the kind of its items, or of the field itself.
+    /// Returns the field's list strategy, and the schema of its items, or of a non-list value.
     pub fn field(self, name: &str) -> (Strategy, Self) {
         match (self, name) {
             (Self::Pod, "metadata") => (Strategy::Atomic, Self::Meta),
@@ -142,7 +142,7 @@ impl SchemaKind {
     }
 }
 
-/// Index of each key's first item. Lists may have 100,000 items, so searching one for each item of another would be too slow.
+/// Index of each key's first item. Lists may have 100,000 items, so a search per item would be too slow.
 type KeyPlaces<'a> = HashMap<Option<Cow<'a, Value>>, usize>;
 
 fn items(mut onto: Vec<Value>, patch: &[Value], key: &str, kind: SchemaKind) -> MergeResult<Vec<Value>> {
@@ -210,7 +210,7 @@ fn places<'a>(keys: impl Iterator<Item = Option<Cow<'a, Value>>>) -> KeyPlaces<'
     places
 }
 
-/// Orders the patch's items as in the patch, and the others as before. Another item precedes one of the patch only if it did
+/// Orders the patch's items as in the patch, and remaining items as before. A remaining item precedes a patch item only if it did
 /// before (`normalizeElementOrder`).
 fn ordered(
     items: Vec<Value>,
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Quadratic work would take minutes.
+    /// A quadratic merge takes minutes.
     #[test]
     fn lists_of_many_items_merge() {
         let count = testkit::scope::runs(40_000, 10_000);

@@ -44,7 +44,7 @@ impl PatchBuilder {
         }
     }
 
-    /// The fewest additions and removals, by the longest common subsequence.
+    /// Minimizes additions and removals, by the longest common subsequence.
     fn list(&mut self, before: &[Value], after: &[Value]) {
         if before == after {
             return;
@@ -217,7 +217,7 @@ mod tests {
         let numbers = |from: usize, count: usize| Value::from((from..from + count).collect::<Vec<_>>());
         assert_eq!(between(&numbers(0, 1000), &numbers(5000, 1000)).0.len(), 1000);
         assert_eq!(between(&numbers(0, 1000), &numbers(5000, 1001)).0.len(), 1);
-        // Common beginnings and ends are not compared.
+        // Common prefixes and suffixes add no pairs.
         let long = |middle: usize| Value::from((0..2000).chain([middle]).chain(0..2000).collect::<Vec<_>>());
         assert_eq!(between(&long(1), &long(2)).0.len(), 1);
         let expected = json!([{"op": "replace", "path": "/2000", "value": 5001}]);

@@ -17,7 +17,7 @@ pub fn is_label_value(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// True for a name in a value's form, optionally after a DNS name and a slash.
+/// True for a name in label value syntax, after an optional DNS name and slash.
 pub fn is_label_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_domain(prefix) && is_label_value(name),
@@ -25,7 +25,7 @@ pub fn is_label_key(text: &str) -> bool {
     }
 }
 
-/// True for a DNS name in lower case, the form of Kubernetes' names (RFC 1123).
+/// True for a lowercase DNS name, the format of Kubernetes' names (RFC 1123).
 pub fn is_domain(text: &str) -> bool {
     let is_label = |label: &str| {
         is_label_value(label)
@@ -34,7 +34,7 @@ pub fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// True for an HTTP token, such as a header name (RFC 9110, section 5.6.2); it needs no escapes in a script's string.
+/// True for an HTTP token, such as a header name (RFC 9110, section 5.6.2); tokens need no escapes in script strings.
 pub fn is_token(text: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_token)
@@ -47,7 +47,7 @@ const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 /// Each 1024 times the previous one; the first is 1024.
 const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// Parses an amount of a resource, such as `100m`, `1.5Gi` and `1e3`, in its base unit.
+/// Parses a resource amount, such as `100m`, `1.5Gi` and `1e3`, in its base unit.
 pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
     const FORM: &str =
         "is not a quantity; expected a number with an optional unit, such as 100m, 0.5, 128Mi or 1G";
@@ -59,7 +59,7 @@ pub(crate) fn quantity(text: &str) -> Result<f64, &'static str> {
     let is_number = number.bytes().any(|byte| byte.is_ascii_digit()) && number.matches('.').count() <= 1;
     let decimal = place(&DECIMAL, unit).map(|at| 1000_f64.powi(at - 3));
     let factor = decimal.or(place(&BINARY, unit).map(|at| 1024_f64.powi(at + 1)));
-    // An exponent is a unit too.
+    // An exponent is also a unit.
     let factor = factor.or_else(|| is_exponent(unit).then(|| format!("1{unit}").parse().ok()).flatten());
     let Some(factor) = factor.filter(|_| is_number) else { return Err(FORM) };
     if negative && number.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {
@@ -77,8 +77,8 @@ fn place(units: &[&str], unit: &str) -> Option<i32> {
     units.iter().zip(0..).find(|(known, _)| **known == unit).map(|(_, at)| at)
 }
 
-/// A quantity in Go's format (`Quantity.String`): an integer in the largest unit, `100m` for `0.1` and `2Gi` for `2048Mi`.
-/// Invalid, too large or too small quantities, and exponents, stay unchanged.
+/// A quantity in Go's format (`Quantity.String`): an integer in the largest possible unit, `100m` for `0.1` and `2Gi` for
+/// `2048Mi`. Exponents, and invalid or out-of-range quantities, stay unchanged.
 pub(crate) fn canonical_quantity(text: &str) -> Cow<'_, str> {
     canonical(text).map_or(Cow::Borrowed(text), Cow::Owned)
 }
@@ -110,7 +110,7 @@ fn canonical(text: &str) -> Option<String> {
     Some(format!("{mantissa}{unit}"))
 }
 
-/// True for a difference beyond rounding: 0.7 equals 700m.
+/// Compares without rounding errors: 0.7 equals 700m.
 pub(crate) fn is_more(one: f64, other: f64) -> bool {
     one > other * (1.0 + 1e-9)
 }
@@ -120,7 +120,7 @@ fn is_exponent(unit: &str) -> bool {
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A number of seconds or failures, a signed 32-bit integer in the API.
+/// Parses a number of seconds or failures, a signed 32-bit API integer.
 pub(crate) fn count(text: &str) -> Option<u32> {
     text.parse().ok().filter(|count| *count <= i32::MAX.unsigned_abs())
 }

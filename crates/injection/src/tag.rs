@@ -1,6 +1,6 @@
-//! Webhook that passes a pod's environment to its proxy, as the variable `VIRTUAL_ENVIRONMENT_TAG`. Its answers follow alibaba's
-//! virtual-environment, whose patches fail for a proxy without variables or among the init containers, and for a variable with
-//! `valueFrom`; these do not.
+//! Webhook that passes a pod's environment to its proxy, as the variable `VIRTUAL_ENVIRONMENT_TAG`. Its patches are alibaba's
+//! virtual-environment's, but also work for a proxy without variables or among the init containers, and for a variable with
+//! `valueFrom`.
 
 use crate::pipeline::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use crate::review::{Answer, Depth, JSON, Request, Review, ReviewOutcome, ReviewReport, WebhookCall};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// The variable that the proxy's filter reads.
 pub const VARIABLE: &str = "VIRTUAL_ENVIRONMENT_TAG";
 
-/// Parses a comma-separated list of labels; the first that a pod has is its environment. `name` is the flag or variable. Errors:
+/// Parses comma-separated label keys; the first one that a pod has gives its environment. `name` is the flag or variable. Errors:
 /// the list is empty, or an item is not a label key.
 pub fn labels(name: &str, text: &str) -> Result<Vec<String>, Problems> {
     if text.trim().is_empty() {
@@ -53,7 +53,7 @@ pub fn answer(call: &WebhookCall<'_>, labels: &[String]) -> Answer {
     ReviewReport::of(request, outcome, reason).answer(review.version, patch.as_deref())
 }
 
-/// The reason, and the operation for the pod, if any; an error if the pod can't be read.
+/// Returns a reason, and a patch operation if needed; fails if the pod can't be read.
 fn decide(request: Request<'_>, labels: &[String]) -> Result<(String, Option<Value>), String> {
     let namespace = request.text("namespace");
     if SYSTEM_NAMESPACES.contains(&namespace) {
@@ -99,7 +99,7 @@ fn change(pod: &CheckedPod, tag: &str) -> Result<Value, &'static str> {
     match variable.get("value").filter(|_| variable["valueFrom"].is_null()) {
         Some(value) if value == tag => Err("its proxy has the tag already"),
         Some(_) => Ok(json!({"op": "replace", "path": format!("{path}/env/{at}/value"), "value": tag})),
-        // A value beside `valueFrom` would be refused, and an empty variable has no field that could be replaced.
+        // The API server refuses a value beside `valueFrom`, and an empty variable has no field to replace.
         None => Ok(json!({"op": "replace", "path": format!("{path}/env/{at}"), "value": entry})),
     }
 }

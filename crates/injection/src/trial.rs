@@ -1,5 +1,5 @@
-//! Trial injections of a few plain pods with each template of a loaded configuration, so that a missing function or field, or an
-//! invalid result, is reported at once instead of by every refused pod.
+//! Injects a few plain pods with each template of a loaded configuration, to report a missing function or field, or an invalid
+//! result, before pods are refused.
 
 use crate::pipeline::{InjectionOutcome, TEMPLATES, inject};
 use crate::template::{InjectionTemplate, go};
@@ -25,7 +25,7 @@ pub fn trial(configuration: &Configuration) -> Vec<TemplateTrial> {
     let named = configuration.default_templates.iter().chain(configuration.aliases.values().flatten());
     let named: Vec<&String> = named.collect();
     let defaults = configuration.defaults();
-    // An alias may have a template's name, and would replace it.
+    // An alias with a template's name would replace the template.
     let configuration = Configuration {
         rules: Configuration::default().rules,
         aliases: BTreeMap::new(),
@@ -58,7 +58,7 @@ pub fn trial(configuration: &Configuration) -> Vec<TemplateTrial> {
     tried
 }
 
-/// A pod of a Deployment, a bare one with only a container, and one with all fields that agents and proxies read.
+/// A Deployment's pod, a bare pod with only a container, and a pod with all fields that agents and proxies read.
 fn plain_pods(annotations: &Value) -> [Value; 3] {
     let container = json!({"name": "web", "image": "example.com/web:1.0"});
     let bare = json!({

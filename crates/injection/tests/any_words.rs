@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 static CONFIGURATION: LazyLock<Configuration> = LazyLock::new(Configuration::default);
 
-/// Annotations with regular expressions for their usual values.
+/// Annotations with regular expressions for their typical values.
 const NAMES: [(&str, &str); 19] = [
     ("istio.io/reroute-virtual-interfaces", "[a-z]{1,4}[0-9](, ?[a-z.]{1,15})?"),
     ("proxy.istio.io/config", "concurrency: [0-9]\nproxyMetadata: \\{A: '[a-z]'\\}"),

@@ -60,7 +60,7 @@ global:
 ";
 const MODES: [Option<&str>; 4] = [None, Some("REDIRECT"), Some("TPROXY"), Some("NONE")];
 
-/// `ways` has an index for each of `ROWS`: absent, empty, valid.
+/// `ways` has 0 (absent), 1 (empty) or 2 (valid) per row.
 struct Case {
     ways: [usize; 8],
     mode: Option<&'static str>,

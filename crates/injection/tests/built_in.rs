@@ -1,4 +1,4 @@
-//! Patches and errors of the built-in templates for the cases of `built_in.txt`, whose answers `UPDATE_GOLDENS=1` writes.
+//! Patches and errors of the built-in templates for the cases of `built_in.txt`, whose results `UPDATE_GOLDENS=1` writes.
 
 use crate::support::{find, read};
 use injection::configuration::Configuration;

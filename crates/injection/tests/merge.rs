@@ -23,7 +23,7 @@ fn name() -> impl proptest::strategy::Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c", "d", "e"]).prop_map(str::to_owned)
 }
 
-/// A value, or in a patch possibly the null that removes it.
+/// A value or, in a patch, possibly a null that removes it.
 fn word(nulls: bool) -> BoxedStrategy<Value> {
     let words = name().prop_map(Value::from);
     if nulls { prop_oneof![4 => words, 1 => Just(Value::Null)].boxed() } else { words.boxed() }

@@ -1,5 +1,5 @@
-//! Documents are edited only where they change: the cases of `offline.txt`, each a new value and a document, whose edited content
-//! `UPDATE_GOLDENS=1` writes.
+//! Documents are edited only where they change. Each case of `offline.txt` is a new value and a document; `UPDATE_GOLDENS=1`
+//! writes the edited content.
 
 use serde_json::{Value, json};
 

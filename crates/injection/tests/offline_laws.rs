@@ -1,5 +1,5 @@
 //! Properties of editing: for any document and any new value, the result has the new value, comments outside of changes stay, and
-//! so do all bytes of the other documents.
+//! other documents stay identical.
 
 use crate::support::random::Random;
 use proptest::prelude::*;

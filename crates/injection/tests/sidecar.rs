@@ -1,5 +1,5 @@
-//! A pod's sidecar from its annotations, and all their errors together: the cases of `sidecar.txt`. The answer has the fields
-//! that differ from a pod without settings. `UPDATE_GOLDENS=1` writes the answers.
+//! A pod's sidecar from its annotations, and all their errors together: the cases of `sidecar.txt`. The result has the fields
+//! that differ from a pod without settings. `UPDATE_GOLDENS=1` writes the results.
 
 use crate::support::read;
 use injection::AdmissionContext;

@@ -1,5 +1,5 @@
-//! The environment tag's webhook, in the cases of `tag.txt`: merge patches of a review of a pod with a proxy, in which `object`,
-//! `labels` and `spec` replace parts. `UPDATE_GOLDENS=1` writes the answers.
+//! The environment tag's webhook. Each case of `tag.txt` patches the review of a pod with a proxy; `object`, `labels` and `spec`
+//! replace parts. `UPDATE_GOLDENS=1` writes the answers.
 
 use data_encoding::BASE64;
 use injection::review::{Answer, Cancellation, ReviewOutcome, WebhookCall};

@@ -1,4 +1,4 @@
-//! Commands' single requests to an API server, with JSON objects.
+//! JSON requests to an API server, for commands.
 
 use cluster::error::status;
 use hyper::Request;

@@ -27,7 +27,7 @@ pub(crate) enum InjectorCommand {
     Uninstall(crate::manifests::UninstallFlags),
     /// Run the admission webhook
     Serve(Box<crate::serve::ServeFlags>),
-    /// Compare a cluster's injected pods with this injector's
+    /// Compare running pods with this injector's output
     CheckTemplates(crate::check_templates::CheckTemplatesFlags),
     /// Route tagged requests to environments, offline and in a cluster
     Environment(crate::environment::EnvironmentFlags),

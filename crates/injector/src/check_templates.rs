@@ -1,4 +1,4 @@
-//! `check-templates`: a cluster's pods as this injector would make them with the cluster's own ConfigMaps.
+//! `check-templates`: compares a cluster's pods with this injector's output for the cluster's ConfigMaps.
 
 use crate::output::{self, ColourChoice, fail, warn};
 use crate::{inject::webhook_path, input, sources};
@@ -82,7 +82,7 @@ fn templates(configuration: &Configuration) -> (String, bool) {
             let problems = problems.map(|problem| format!("\n  {problem}")).collect::<String>();
             format!("{}{problems}", Style::Dropped.paint("fails for plain pods"))
         };
-        writeln!(out, "{name}: {line}").expect("a text takes it");
+        writeln!(out, "{name}: {line}").expect("a String can't fail");
     }
     (out, is_equal)
 }
@@ -116,7 +116,7 @@ fn summary(compared: &[PodComparison]) -> String {
         };
         let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
         let title = Style::Strong.paint(format!("{}{others}", visible(first)));
-        write!(out, "{title}: {}\n{lines}", Style::Dropped.paint(words)).expect("a text takes it");
+        write!(out, "{title}: {}\n{lines}", Style::Dropped.paint(words)).expect("a String can't fail");
     }
     let [same, differ, refused, without, never] = counts;
     let pods = if compared.len() == 1 { "pod" } else { "pods" };
@@ -126,6 +126,6 @@ fn summary(compared: &[PodComparison]) -> String {
          {never} never injected",
         compared.len()
     )
-    .expect("a text takes it");
+    .expect("a String can't fail");
     out
 }

@@ -53,7 +53,7 @@ pub(crate) fn run(flags: &InjectFlags) -> Result<ExitCode, Box<dyn Error>> {
     flags.color.choose();
     let done = injected(flags).map_err(Box::<dyn Error>::from).and_then(|files| print(flags, &files));
     match done {
-        // With --diff, 1 is not an error.
+        // With --diff, exit code 1 means changes.
         Err(error) if flags.diff => {
             output::fail(error);
             Ok(ExitCode::from(2))

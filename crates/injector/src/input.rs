@@ -31,7 +31,7 @@ pub(crate) struct InputFile {
 }
 
 impl Input {
-    /// Readable manifests, namespaces from the flags, and problems of other files.
+    /// Readable manifests, namespaces from the flags, and problems of unreadable files.
     pub(crate) fn read(&self) -> (Vec<InputFile>, Namespaces, Vec<InputProblem>) {
         let (mut files, mut problems) = (Vec::new(), Vec::new());
         for name in &self.filenames {

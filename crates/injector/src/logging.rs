@@ -5,7 +5,7 @@ use cluster::logging::{self, LogLevelHandle};
 use mesh::settings::levels::{ScopeLevel, by_scope};
 use tracing::level_filters::LevelFilter;
 
-/// Log level and format. Flag names are the init container's.
+/// Log level and format, with the init container's flag names.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LoggingFlags {
     /// Write log lines as JSON

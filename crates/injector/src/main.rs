@@ -22,7 +22,7 @@ use command_line::program;
 use output::fail;
 use std::process::ExitCode;
 
-/// A review allocates thousands of small JSON values, which takes longer in musl's allocator than the rest. Huge pages are
+/// A review allocates thousands of small JSON values, which takes musl's allocator longer than everything else. Huge pages are
 /// off (`no_thp`), because they would double this small server's memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -47,7 +47,7 @@ pub(crate) struct ManifestsFlags {
     /// Pass each pod's environment to its proxy, in namespaces with the label environment-tag-injection=enabled
     #[arg(long)]
     environment_tag: bool,
-    /// Comma-separated labels; the first one a pod has is its environment
+    /// Comma-separated labels; the first one on a pod sets its environment
     #[arg(
         long,
         alias = "env-label",
@@ -66,7 +66,7 @@ pub(crate) struct ManifestsFlags {
     #[arg(long)]
     istio_names: bool,
     /// yaml, json (a List), or kustomize and a folder
-    #[arg(short, long, value_names = ["FORM", "FOLDER"], num_args = 1..=2, default_value = "yaml")]
+    #[arg(short, long, value_names = ["FORMAT", "FOLDER"], num_args = 1..=2, default_value = "yaml")]
     output: Vec<String>,
     /// Overwrite foreign files in the folder
     #[arg(long)]

@@ -45,7 +45,7 @@ pub(crate) fn objects(objects: &[Value], format: ObjectFormat) -> String {
     }
 }
 
-/// Replaces a file atomically with a temporary file beside it. Other targets, such as pipes, are written directly.
+/// Replaces a file atomically, using a temporary file beside it. Other targets, such as pipes, are written directly.
 pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     written(path, text).map_err(|error| {
         io::Error::new(error.kind(), format!("--output: {} can't be written: {error}", path.display()))
@@ -54,7 +54,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 fn written(path: &Path, text: &str) -> io::Result<()> {
     let (path, old) = match fs::metadata(path) {
-        // A pipe may have only the given path: /dev/stdout leads to /proc/1/fd/pipe:[1], which does not exist.
+        // Pipes are opened by the given path: /dev/stdout resolves to /proc/1/fd/pipe:[1], which does not exist.
         Ok(old) if !old.is_file() => {
             return fs::OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes());
         }

@@ -24,7 +24,7 @@ pub(crate) struct ConfigurationSources {
     pub(crate) mesh: Option<PathBuf>,
 }
 
-/// Text of a configuration: the flag for its file, and its place in a ConfigMap.
+/// Part of the configuration: the flag for its file, and its ConfigMap key.
 struct ConfigurationPart {
     flag: &'static str,
     key: &'static str,
@@ -111,7 +111,7 @@ impl SourceTexts {
             ),
             several => {
                 let names: Vec<&str> = several.iter().map(|text| text.name.as_str()).collect();
-                format!("holds {} keys {:?} ({}); give one", several.len(), part.key, names.join(", "))
+                format!("holds {} {:?} keys ({}); give one", several.len(), part.key, names.join(", "))
             }
         };
         Err(InputProblem::of(&self.name, text))

@@ -21,7 +21,7 @@ pub(crate) fn status(arguments: &PodArguments) -> CommandOutcome {
     })
 }
 
-/// The manifest is passed to `sidecar-init diff` in the cluster, which sees the pod's network namespace.
+/// Passes the manifest to `sidecar-init diff` in the cluster, which sees the pod's network namespace.
 pub(crate) fn diff(arguments: &PodArguments) -> CommandOutcome {
     let (pod, kernel) = PodKernel::of(arguments)?;
     let manifest = manifest(&pod);
@@ -44,8 +44,8 @@ fn print(
     arguments.output.print(text, &all)
 }
 
-/// Pod without fields that do not concern its rules: field owners, the last applied manifest, and ephemeral containers, whose
-/// arguments may each contain a manifest.
+/// Pod without fields irrelevant to its rules: field owners, the last applied manifest, and ephemeral containers, whose arguments
+/// may each contain a manifest.
 fn manifest(pod: &TargetPod) -> Value {
     let mut object = pod.object.clone();
     for (place, field) in [
@@ -61,7 +61,7 @@ fn manifest(pod: &TargetPod) -> Value {
     object
 }
 
-/// Prints packets as they meet rules, each when reported.
+/// Prints each packet once reported.
 pub(crate) fn trace(arguments: &TraceArguments) -> CommandOutcome {
     let output = arguments.pod.output;
     let (pod, kernel) = PodKernel::of(&arguments.pod)?;

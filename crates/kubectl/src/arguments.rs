@@ -28,8 +28,8 @@ pub(crate) enum CaptureCommand {
     Status(PodArguments),
     /// Show a pod's packets, the rules they match and their verdicts
     #[command(
-        long_about = "Shows packets as they meet rules in the pod's network namespace. Ends after --for, \
-                      because interrupting kubectl exec does not stop the program in the cluster."
+        long_about = "Shows packets as they meet rules in the pod's network namespace; -o json prints one \
+                      per line. Ends after the --for time: interrupting kubectl exec does not stop the program."
     )]
     Trace(TraceArguments),
     /// Compare the rules in a pod with its manifest's rules
@@ -49,7 +49,7 @@ pub(crate) const SECTIONS: &[CommandHelp] = &[
             "kubectl capture explain deployment/web -n shop reviews:9080 10.0.0.5:443",
             "kubectl capture explain web-0 https://reviews.shop/ --expect captured",
         ],
-        exits: &[("0", "answered"), UNREADABLE, INVALID, ("3", "a packet's verdict differs from --expect")],
+        exits: &[("0", "printed"), UNREADABLE, INVALID, ("3", "a packet's verdict differs from --expect")],
     },
     CommandHelp {
         command: "status",
@@ -98,7 +98,7 @@ pub(crate) struct KubectlConnection {
     /// Passed on to kubectl
     #[arg(long, value_name = "DURATION")]
     pub(crate) request_timeout: Option<String>,
-    /// kubectl to run [default: the one on PATH]
+    /// kubectl to run [default: kubectl on PATH]
     #[arg(long, value_name = "FILE", env = "KUBECTL", hide_env_values = true)]
     pub(crate) kubectl: Option<OsString>,
     /// How long a kubectl call may take
@@ -113,7 +113,7 @@ pub(crate) struct KernelAccess {
     /// Namespace of the node agents (DaemonSet sidecar-node)
     #[arg(long, value_name = "NAME", default_value = "kube-system", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) agent_namespace: String,
-    /// Image with sidecar-init for an ephemeral container, where no node agent runs
+    /// Image with sidecar-init, for an ephemeral container on nodes without an agent
     #[arg(long, value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) image: Option<String>,
     /// Add the ephemeral container without confirmation
@@ -141,13 +141,13 @@ pub(crate) struct ExplainArguments {
     /// Packet destinations: ADDRESS:PORT, SERVICE:PORT, a URL, or a pod port [default: the pod's declared ports]
     #[arg(index = 2)]
     pub(crate) destination: Vec<String>,
-    /// Exit with 3 unless every packet is captured, or not-captured
+    /// Exit with 3 unless every packet has this verdict
     #[arg(long, value_name = "VERDICT", value_parser = ["captured", "not-captured"])]
     pub(crate) expect: Option<String>,
     /// Also show the rules that do not match the packet
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Answer from the manifest alone; nothing runs in the cluster
+    /// Use only the manifest; nothing runs in the cluster
     #[arg(long, conflicts_with = "image")]
     pub(crate) manifest: bool,
     #[command(flatten)]
@@ -169,7 +169,7 @@ pub(crate) struct PacketArguments {
     /// Protocol [default: tcp]
     #[arg(long, value_name = "PROTOCOL", value_parser = ["tcp", "udp"])]
     pub(crate) proto: Option<String>,
-    /// Source of the packet [default: the pod; inbound, any external address]
+    /// Packet source [default: the pod; if inbound, any external address]
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub(crate) source: Option<String>,
     /// The sending process's user
@@ -186,7 +186,7 @@ pub(crate) struct PodArguments {
     /// The pod: NAME, pod/NAME, or deployment/NAME for one of its pods
     #[arg(index = 1, value_name = "POD")]
     pub(crate) name: String,
-    /// Output format; trace -o json prints one document per line
+    /// Output format
     #[arg(long, short, value_name = "FORMAT", value_enum, default_value_t = OutputForm::Text)]
     pub(crate) output: OutputForm,
     #[command(flatten)]

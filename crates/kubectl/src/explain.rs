@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> CommandOutcome {
     let of = |(at, manifest): (usize, _)| AnsweredPacket { target: &targets[at], kernel: None, manifest };
     let mut packets: Vec<AnsweredPacket<'_>> = answers.into_iter().map(of).collect();
     if let Ok(kernel) = &reached {
-        // Packets with the same words share one call.
+        // Packets with the same arguments share one call.
         let mut by_words: BTreeMap<Vec<String>, Vec<&mut AnsweredPacket<'_>>> = BTreeMap::new();
         for one in &mut packets {
             by_words.entry(packet.words(one.user())).or_default().push(one);
@@ -123,7 +123,7 @@ struct PodAnswer<'a> {
     pod: &'a TargetPod,
     reached: &'a Reached,
     packets: Vec<AnsweredPacket<'a>>,
-    /// Not empty if the manifest gives no answer.
+    /// Not empty if the manifest gives no verdict.
     problems: Vec<InputProblem>,
 }
 
@@ -196,13 +196,13 @@ impl PodAnswer<'_> {
     }
 }
 
-/// A packet's end, to compare two answers; `None` if it can't be sent.
+/// Verdict to compare, and port; `None` if the packet can't be sent.
 fn end(report: &PacketReport) -> Option<(VerdictKind, Option<u16>)> {
     let end = &report.explained.end;
     report.unsent.is_none().then_some((end.verdict, end.port))
 }
 
-/// Compares two answers. An unknown verdict contradicts none.
+/// True if verdicts agree or one is unknown.
 fn agree(kernel: &PacketReport, manifest: &PacketReport) -> bool {
     let is_unknown = |report| matches!(end(report), Some((VerdictKind::Unknown, _)));
     is_unknown(kernel) || is_unknown(manifest) || end(kernel) == end(manifest)
@@ -227,7 +227,7 @@ struct ManifestAnswer {
     warnings: Vec<String>,
 }
 
-/// Answers from the manifest, each with its destination's number: one, or one per user of the pod's containers.
+/// Each destination's verdicts from the manifest, with the destination's number: one, or one per container user.
 ///
 /// # Errors
 /// Problems in the pod's settings.
@@ -263,7 +263,7 @@ fn by_manifest_of(SubjectPacket { subject, user, .. }: &SubjectPacket) -> Result
     Ok(ManifestAnswer { question, user, report, warnings })
 }
 
-/// The packet of a question, as settings for the manifest's answer and as words for the kernel's.
+/// The packet, as settings for the manifest's rules and as arguments for `sidecar-init explain`.
 impl PacketArguments {
     fn given(&self) -> impl Iterator<Item = (Setting, &'static str, &str)> {
         let Self { sender, direction, proto, source, uid, gid } = self;

@@ -1,4 +1,4 @@
-//! Outcome of a command, and failures that prevent an answer, each a sentence with its remedy.
+//! A command's outcome, and failures that prevent a result, each a sentence with its remedy.
 
 use crate::kubectl::{CallKind, CallOutput};
 use mesh::{InputProblem, Problems, visible};
@@ -20,7 +20,7 @@ pub(crate) enum CaptureFailure {
     Input(#[from] Problems),
     #[error("{0}")]
     Call(#[from] CallFailure),
-    /// The calls have succeeded, but give no answer.
+    /// The calls succeeded, but gave no result.
     #[error("{0}")]
     NoAnswer(String),
     #[error("can't be printed: {0}")]
@@ -134,7 +134,7 @@ impl CallFailure {
     }
 }
 
-/// Messages of admission control, which refuses a pod despite sufficient rights.
+/// Messages of admission control, which can refuse an authorized user's pod.
 const ADMISSION: &[&str] = &["violates PodSecurity", "denied the request", "denied request"];
 
 fn ended(status: ExitStatus) -> String {
@@ -142,7 +142,7 @@ fn ended(status: ExitStatus) -> String {
     status.code().map_or("was killed by a signal".to_owned(), failed)
 }
 
-/// Last line of standard error with content: kubectl appends the exit code of a remote program.
+/// Last relevant line of standard error: kubectl appends a remote program's exit code.
 pub(crate) fn said(stderr: &str) -> String {
     let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_own = |line: &&str| !line.starts_with("command terminated with exit code");

@@ -1,5 +1,4 @@
-//! Route to a pod's kernel: through its node's agent or an ephemeral container, where `sidecar-init` runs. Its documents are
-//! untrusted input.
+//! Route to a pod's kernel: `sidecar-init` in its node's agent or in an ephemeral container. That program's output is untrusted.
 
 use crate::arguments::{KernelAccess, PodArguments};
 use crate::failure::{CallCause, CaptureFailure, VERSION, said};
@@ -76,7 +75,7 @@ impl PodKernel {
         Ok(Ok(made(&pod.namespace, &pod.name, route)))
     }
 
-    /// Finds a pod and the route to its kernel, for a question that needs the kernel.
+    /// Finds a pod and the route to its kernel, for a command that needs the kernel.
     pub(crate) fn of(arguments: &PodArguments) -> Result<(TargetPod, Self), CaptureFailure> {
         let (kubectl, pod) = TargetPod::of(arguments)?;
         let kernel = Self::find(&kubectl, &arguments.kernel, &pod)?.map_err(|reason| {
@@ -127,7 +126,7 @@ impl PodKernel {
         KubectlCall { kind, words, input: manifest.filter(|_| takes_input) }
     }
 
-    /// Document that a command prints, and the answer in it. The command's remarks are printed.
+    /// Document that a command prints, raw and decoded. The command's remarks are printed.
     pub(crate) fn document<T: DeserializeOwned>(
         &self,
         command: &str,
@@ -149,7 +148,7 @@ impl PodKernel {
             KernelRoute::Agent { .. } => output,
             KernelRoute::Ephemeral { .. } => separated(output),
         };
-        // 3 is a negative answer, 1 may be an answer with failures.
+        // 3 is a negative result, 1 may be a result with failures.
         if !matches!(output.status.code(), Some(0 | 1 | 3)) {
             return Err(self.refusal(&call, output));
         }
@@ -233,7 +232,7 @@ fn is_confirmed(access: &KernelAccess, pod: &TargetPod, image: &str) -> Result<b
         return Ok(true);
     }
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        let text = "would add an ephemeral container to the pod, which needs a confirmation, and there is no terminal; add --yes";
+        let text = "would add an ephemeral container to the pod, which needs confirmation, but there is no terminal; add --yes";
         return Err(CaptureFailure::input("--image", Some(image), text));
     }
     let mut stderr = io::stderr();

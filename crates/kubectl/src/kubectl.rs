@@ -14,7 +14,7 @@ use std::{ffi::OsString, thread};
 /// Group, resource and verb, as in a role.
 pub(crate) type ClusterRight = [&'static str; 3];
 
-/// Kind of object that makes pods by a selector, with kubectl's names for it.
+/// Workload kind that selects its pods, with kubectl's names for the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PodWorkload {
     pub(crate) name: &'static str,
@@ -84,7 +84,7 @@ impl CallKind {
 #[derive(Clone, Debug)]
 pub(crate) struct KubectlCall {
     pub(crate) kind: CallKind,
-    /// Words after kubectl's own flags.
+    /// Arguments after kubectl's own flags.
     pub(crate) words: Vec<String>,
     pub(crate) input: Option<String>,
 }
@@ -101,7 +101,7 @@ pub(crate) fn items(list: &Value) -> impl Iterator<Item = &Value> + Clone {
     list.as_array().into_iter().flatten()
 }
 
-/// Far above a cluster's objects, of at most 1.5 MiB: lists of several thousand pods.
+/// Enough for lists of several thousand pods; a single object has at most 1.5 MiB.
 const OUTPUT_LIMIT: usize = 64 << 20;
 const ERROR_LIMIT: usize = 1 << 20;
 const POLL: Duration = Duration::from_millis(5);
@@ -134,7 +134,7 @@ impl Kubectl {
             ("--as", impersonated.as_ref().map(OsString::from)),
             ("--request-timeout", request_timeout.as_ref().map(OsString::from)),
         ];
-        // In one word each, so that no value is parsed as a flag.
+        // One argument each, so that no value is parsed as a flag.
         let word = |(flag, value): (&str, Option<OsString>)| {
             let mut word = OsString::from(format!("{flag}="));
             word.push(value?);
@@ -244,7 +244,7 @@ struct Reaped(Child);
 
 impl Drop for Reaped {
     fn drop(&mut self) {
-        // Usually it has already ended.
+        // kubectl has usually ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -281,7 +281,7 @@ fn quoted(word: &str) -> String {
     if word.starts_with('{') {
         return "'{..}'".to_owned();
     }
-    // Windows paths are not quoted.
+    // Windows paths get double quotes.
     if cfg!(windows) && Path::new(word).is_absolute() {
         return format!("\"{word}\"");
     }

@@ -38,7 +38,7 @@ fn objects(kubectl: &Kubectl, arguments: &LintArguments) -> Result<Vec<Kubernete
         objects.extend(KubernetesObject::of(kubectl.object(&call)?));
     }
     for (namespace, name) in config_maps(&objects) {
-        // In one word, so that no name is parsed as a flag: the API server does not check names in webhooks.
+        // One argument, so that no name is parsed as a flag: the API server does not check names in webhooks.
         let map = format!("configmap/{name}");
         let call = KubectlCall::get(CallKind::GetConfigMap, Some(&namespace), &[map.as_str()]);
         match kubectl.object(&call) {

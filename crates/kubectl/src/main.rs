@@ -1,7 +1,7 @@
-//! `kubectl capture`: capture of a pod's traffic, examined from the user's machine.
+//! `kubectl capture`: examines a pod's traffic capture from the user's machine.
 //!
-//! It runs the user's kubectl, so contexts, credentials and proxies are kubectl's. Answers from the manifest are computed here.
-//! Answers from the pod's kernel are documents by `sidecar-init`, which runs in the cluster.
+//! It runs the user's kubectl, so contexts, credentials and proxies are kubectl's. Verdicts from the manifest are computed here.
+//! Verdicts from the pod's kernel come from `sidecar-init`, which runs in the cluster.
 
 mod answers;
 mod arguments;

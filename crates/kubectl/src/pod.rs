@@ -1,4 +1,4 @@
-//! Pod of a question: the word that names it, the workloads that the word may name, and the pod in the API server.
+//! The pod that a command names, directly or by a workload, as read from the API server.
 
 use crate::kubectl::{CallKind, Kubectl, KubectlCall, PodWorkload, WORKLOADS, items};
 use crate::{arguments::PodArguments, failure::CaptureFailure};
@@ -51,7 +51,7 @@ pub(crate) struct RunningContainer {
 }
 
 impl TargetPod {
-    /// Gets the pod that a word names: for a workload, a ready one, the first by name.
+    /// Gets the named pod: for a workload, its first ready pod by name.
     pub(crate) fn of(arguments: &PodArguments) -> Result<(Kubectl, Self), CaptureFailure> {
         let kubectl = Kubectl::new(&arguments.connection);
         let (word, namespace) = (&*arguments.name, arguments.connection.namespace.as_deref());

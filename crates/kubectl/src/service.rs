@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) struct PacketTarget {
     pub(crate) given: String,
     pub(crate) address: String,
-    /// Resolution of a name, in words.
+    /// Description of the name's resolution.
     pub(crate) note: Option<String>,
 }
 
@@ -58,7 +58,7 @@ fn named(text: &str) -> Option<(String, Option<&str>)> {
     Some((host.to_ascii_lowercase(), port.or(of_scheme)))
 }
 
-/// Service of a host name for a pod: NAME, NAME.NAMESPACE, or with `.svc` and the cluster's domain.
+/// Name and namespace of a host's Service: NAME, NAME.NAMESPACE, or with `.svc` and the cluster's domain.
 fn place<'a>(host: &'a str, own: &'a str) -> Option<(&'a str, &'a str)> {
     let labels: Vec<&str> = host.split('.').collect();
     match labels[..] {
@@ -126,7 +126,7 @@ fn service(
     let slices = kubectl.object(&call)?;
     let slices: Vec<&Value> = items(&slices["items"]).collect();
     let ready = |slice: &&Value| -> Vec<SocketAddr> {
-        // A headless Service has no port: its endpoints are called at theirs.
+        // Headless Services have no port: callers use the endpoints' ports.
         let name = entry.map_or(&Value::Null, |entry| &entry["name"]);
         let is_same =
             |port: &&Value| port["name"].as_str().unwrap_or_default() == name.as_str().unwrap_or_default();

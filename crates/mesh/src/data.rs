@@ -209,7 +209,7 @@ impl ScalarKind {
         if let Some(whole) = whole(&digits) {
             return Some(Self::Whole(if text.starts_with('-') { -whole } else { whole }));
         }
-        // After a digit or a point, Rust's float syntax equals YAML's.
+        // For a leading digit or point, Rust's float syntax equals YAML's.
         let is_float = digits.parse::<f64>().is_ok() || [".inf", ".Inf", ".INF"].contains(&&*digits);
         is_float.then_some(Self::Float)
     }
@@ -248,7 +248,7 @@ mod tests {
         let floats = "089 1.5 1e3 -.inf .5 1. 1.5e-3 +.Inf .NaN 1.e5";
         for (words, kind) in [
             (texts, Text),
-            // To YAML 1.1, `089` is a float.
+            // YAML 1.1 reads `089` as a float.
             (floats, Float),
             ("15001", Whole(15001)),
             ("01337 0o1337", Whole(0o1337)),

@@ -14,7 +14,7 @@ pub(crate) const fn port(number: u16) -> Port {
 
 pub const DNS_PORT: Port = port(53);
 
-/// Conntrack zone of the proxy's own DNS queries, which may share a source port with an application: in one zone, both would be
+/// Conntrack zone of the proxy's own DNS queries. In a common zone, the proxy's and application's queries from one port would be
 /// one connection, and a reply would reach the wrong socket.
 pub const PROXY_ZONE: Zone = Zone::new(1).expect("not 0");
 pub(crate) const CLIENT_ZONE: Zone = Zone::new(2).expect("not 0");
@@ -44,7 +44,7 @@ pub enum Selection<T> {
 }
 
 impl<T> Selection<T> {
-    /// `excluded` counts only if all are captured (`only` is `None`).
+    /// `excluded` applies only if `only` is `None` (all captured).
     pub(crate) fn of(only: Option<Vec<T>>, excluded: Vec<T>) -> Self {
         only.map_or(Self::AllBut(excluded), Self::Only)
     }
@@ -81,7 +81,7 @@ impl DnsCapture {
         }
     }
 
-    /// Flows of captured queries, except the proxy's own, which have a separate zone.
+    /// Conntrack flows of captured queries, except the proxy's own, in a separate zone.
     pub(crate) fn stale_flows(&self, ipv6: bool) -> Option<StaleFlows> {
         let destinations = match self {
             Self::Off => return None,
@@ -98,7 +98,7 @@ pub struct Listeners {
     pub outbound: Option<PortRange>,
     pub inbound: Option<PortRange>,
     pub dns: Option<Port>,
-    /// Listener of the mesh's tunnels, dialled directly and so never captured.
+    /// Listener for the mesh's tunnels, dialled directly, so never captured.
     pub tunnel: Option<Port>,
     /// Mark of packets for a transparent inbound listener (TPROXY).
     pub transparent: Option<Mark>,
@@ -200,7 +200,7 @@ impl Selector {
             Self::Group(group) => Match::GidOwner(Negatable::Is(*group)),
             Self::Server(address) => Match::Destination(Negatable::Is(Cidr::host(*address))),
         };
-        matched.condition().expect("each of these matches asks something")
+        matched.condition().expect("each match has a condition")
     }
 
     pub fn family(&self) -> Option<Family> {
@@ -237,7 +237,7 @@ impl Lists {
         self.0.extend(items.into_iter().map(item));
     }
 
-    /// Adds a selection under its two settings: only captured items, or exclusions.
+    /// Adds captured items under the setting `only`, or exclusions under `except`.
     pub(crate) fn select<T: Clone>(
         &mut self,
         [only, except]: [Setting; 2],

@@ -1,7 +1,7 @@
-//! Service meshes' capture of a pod's traffic, with reasons, without I/O: facts about the machine come from [`Host`].
+//! Computes, without I/O, how service meshes capture a pod's traffic, and why; machine facts come from [`Host`].
 //!
-//! Strings ([`sources`], [`pod`]) become one mesh's [`Capture`], by the [`settings`] tables; the capture becomes rules, each
-//! with a [`RuleReason`]. [`recognition`] finds the reasons of live rules.
+//! The [`settings`] tables turn strings ([`sources`], [`pod`]) into one mesh's [`Capture`], which becomes rules, each with a
+//! [`RuleReason`]. [`recognition`] finds the reasons of live rules.
 #![forbid(unsafe_code)]
 
 pub mod ambient;

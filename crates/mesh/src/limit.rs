@@ -33,7 +33,7 @@ impl Caution {
         Self { code: Code::NoEffect, is_warning: true, setting, applies, text, remedy }
     }
 
-    /// Caution about packets without a connection: one that bypasses the proxy makes the application reset the connection.
+    /// Caution about INVALID packets: one that bypasses the proxy makes the pod's kernel reset the connection.
     pub(crate) const fn of_invalid_packets(setting: Setting, remedy: &'static str) -> Self {
         Self {
             code: Code::InvalidPackets,
@@ -52,7 +52,7 @@ macro_rules! excluded {
         $crate::limit::Caution::unused(
             $exclusions,
             |facts| facts.has($list),
-            concat!("it excludes ports from all ports, but only {--", $flag, "}'s ports are captured"),
+            concat!("it excludes ports, but only {--", $flag, "}'s ports are captured"),
             "drop the option",
         )
     };
@@ -92,7 +92,7 @@ impl CautionContext<'_> {
 pub struct Limit {
     pub code: Code,
     pub reason: RuleReason,
-    /// True if a packet that met such a rule is affected; the second argument is true if the packet matches all its conditions.
+    /// True if a packet that met the rule is affected; the second argument is true if the packet matches all conditions.
     pub concerns: fn(&Packet, bool) -> bool,
     /// A sentence without a full stop. `{}` is replaced with the rule's items.
     pub text: &'static str,

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-/// A mesh's pod annotations other than its settings'. Names in one domain share a string: `domain/name name`.
+/// A mesh's pod annotations that are not settings. Names in one domain share a string: `domain/name name`.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownAnnotations {
     /// Annotations that affect capture without being a setting's value.
@@ -11,7 +11,7 @@ pub(crate) struct KnownAnnotations {
     pub(crate) others: &'static [&'static [&'static str]],
 }
 
-/// Passes the list to a macro, the default first: a mesh, its folder, and its name for `--mesh`.
+/// Passes the list to a macro, default mesh first: each mesh, its folder and its `--mesh` name.
 macro_rules! meshes {
     ($with:ident) => {
         $with! {

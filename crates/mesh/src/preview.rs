@@ -13,7 +13,7 @@ pub enum Preview {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
-    /// All captured families, each after a line that names its program.
+    /// Rules by family, each after a line that names the program.
     pub text: String,
     pub warning: Option<&'static str>,
 }

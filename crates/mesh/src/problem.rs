@@ -42,7 +42,7 @@ impl fmt::Display for InputProblem {
             return write!(f, "{name}: {item:?} {text}");
         }
         match UNKNOWN.into_iter().find_map(|what| Some((what, text.strip_prefix(what)?))) {
-            // A name that begins with its place can't be part of a sentence.
+            // A name with a colon can't be part of a sentence.
             Some((what, rest)) if !name.contains(": ") => write!(f, "{what} {name}{rest}"),
             Some(_) | None => write!(f, "{name}: {text}"),
         }
@@ -54,10 +54,10 @@ impl fmt::Display for InputProblem {
 pub struct Problems(pub Vec<InputProblem>);
 
 impl Problems {
-    /// Most items reported per list: a value of some megabytes can have millions of wrong ones.
+    /// Most items reported per list: a value of several megabytes can have millions of wrong items.
     pub const MAX_ITEMS: usize = 32;
 
-    /// Most problems reported: a manifest of some megabytes can have thousands of wrong containers.
+    /// Most problems reported: a manifest of several megabytes can have thousands of wrong containers.
     pub const MAX: usize = 100;
 
     pub fn first(found: impl IntoIterator<Item = InputProblem>) -> Vec<InputProblem> {

@@ -36,7 +36,7 @@ impl RuleReason {
         Some((reason, reason.settings().iter().copied().find(made_it)))
     }
 
-    /// `None` for rules that no setting makes.
+    /// `None` if no setting made the rule.
     pub fn setting_of(origin: Origin) -> Option<Setting> {
         let made_it = |setting: &Setting| setting.row().name() == origin.option;
         Self::named(origin.name)?.settings().iter().copied().find(made_it)
@@ -59,12 +59,12 @@ impl RuleReason {
         self.meaning().row().direction == "dns"
     }
 
-    /// Settings, one of which makes the rule; empty for unconditional rules.
+    /// Settings that can make the rule; empty for unconditional rules.
     pub fn settings(self) -> &'static [Setting] {
         self.0.settings
     }
 
-    /// Explains such a rule's verdict for the item `value` in the list of `option`; `None` for rules that only lead on to other
+    /// Explains the rule's verdict for the item `value` in the list of `option`; `None` for rules that only lead to other
     /// rules. [`crate::sources::Dialect::render`] fills in the placeholders.
     pub fn sentence(self, value: Option<&str>, option: &str) -> Option<String> {
         let (own, usual) = (self.0, self.meaning().row());
@@ -78,7 +78,7 @@ impl RuleReason {
         Cause { reason: self, setting: setting.into() }
     }
 
-    /// Meaning of a rule in this form: a jump only leads to the rules with the reason's effect.
+    /// Meaning of a rule with this reason: a jump only leads to rules with the reason's effect.
     pub(crate) fn meaning_of(self, is_base: bool, asks: &[ListedCondition], action: &Action) -> Meaning {
         let asks_for = |fields: &[Field]| {
             asks.iter().filter_map(ListedCondition::field).any(|one| fields.contains(&one))
@@ -133,7 +133,7 @@ impl fmt::Debug for RuleReason {
 }
 
 /// `reasons! { MESH of HOLDER; REASON "name" MEANING [SETTING, ..], "sentence", of "sentence about {value}"; .. }`, sorted by
-/// name, defines the mesh's type `Reason`. One of the settings, the holder's constants, makes the rule: `{option}`.
+/// name, defines the mesh's type `Reason`. `{option}` is the setting, a holder constant, that makes the rule.
 macro_rules! reasons {
     ($mesh:ident of $holder:ident;
      $($reason:ident $name:literal $meaning:ident [$($setting:ident),*] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {
@@ -165,7 +165,7 @@ const INTERFACE: &[Field] = &[Field::InInterface, Field::OutInterface];
 const OWNER: &[Field] = &[Field::Uid, Field::Gid];
 
 /// `MEANING: EFFECT "DIRECTION" ABOUT, [BEFORE, ALL, AFTER], "sentence", of "sentence about {value}";`: words before, instead
-/// of and after a list, and sentences for meshes without their own.
+/// of and after a list, and sentences for meshes that have none.
 macro_rules! meanings {
     ($($(#[doc = $doc:literal])* $meaning:ident: $effect:ident $direction:literal $about:ident,
        [$before:literal, $all:literal, $after:literal] $(, $text:literal)? $(, of $of_value:literal)?;)*) => {

@@ -1,6 +1,6 @@
-//! Recognizes live rules: their mesh, their *reason*, and their *meaning* (the effect on packets at that point). Comments hold
-//! the reasons in our nf_tables tables, and in iptables if a mesh's rules have such comments. Other rules' form gives the
-//! meaning and so the reason, unless the mesh has a special case (`Recognition`).
+//! Recognizes live rules: their mesh, their *reason*, and their *meaning* (the effect on packets). Comments hold the reasons in
+//! our nf_tables tables, and in iptables if a mesh's rules have such comments. Otherwise, chain, conditions and target
+//! give the meaning and so the reason, unless the mesh has a special case (`Recognition`).
 
 pub use crate::reason::field_condition;
 use crate::reason::{Cause, Meaning};

@@ -46,9 +46,9 @@ macro_rules! v4_always {
 
 pub(crate) use v4_always;
 
-/// Recognition of rules without a stored reason, where form alone is not enough.
+/// Recognition of rules without a stored reason, where conditions and target are ambiguous.
 pub(crate) struct Recognition {
-    /// Reason of a rule by its comment, or by a form with another meaning in this mesh.
+    /// Reason of a rule from its comment, or from conditions with another meaning in this mesh.
     pub(crate) special: fn(&RuleContext<'_>) -> Option<RuleReason>,
     /// The reason's setting that made this rule.
     pub(crate) setting: fn(RuleReason, &RuleContext<'_>) -> Option<Setting>,
@@ -120,7 +120,7 @@ macro_rules! folders {
             }
         })*
 
-        /// The result is valid only if the reader has no problem. With `numbers_only`, the host's users are not the pod's.
+        /// The result is valid only if the reader has no problem. With `numbers_only`, host and pod have different users.
         pub fn configure(reader: &mut SettingReader<'_>, host: &dyn Host, numbers_only: bool) -> Capture {
             let mesh = of(reader);
             refuse(reader, mesh);
@@ -157,7 +157,7 @@ pub fn of(reader: &mut SettingReader<'_>) -> Mesh {
     reader.raw.mesh()
 }
 
-/// Refuses unsupported settings. In annotations, which the mesh's own programs read too, they only get a warning.
+/// Refuses unsupported settings; in annotations, which the mesh's own programs read too, only warns.
 fn refuse(reader: &mut SettingReader<'_>, mesh: Mesh) {
     for row in mesh.settings() {
         let Some([why, remedy]) = row.refused else { continue };

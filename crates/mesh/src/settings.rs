@@ -155,7 +155,7 @@ impl SettingRow {
         }
     }
 
-    /// Name in annotations and network configurations: the flag's, or else the variable's. Only a pod's settings have one.
+    /// Name in annotations and network configurations: the flag name, else the variable name. Only pods' settings have one.
     pub fn key(&self) -> Option<String> {
         let of_pod = self.topic == Topic::Capture && self.setting != Setting::EnvoyUser;
         let of_pod = of_pod || self.setting == Setting::DnsServers;
@@ -373,7 +373,7 @@ mod tests {
     fn capture_settings_describe_rules() {
         let describing = [Setting::InboundPorts, Setting::ProxyUid, crate::kuma::Kuma::Vnet];
         assert!(describing.into_iter().all(Setting::describes_rules));
-        // Not about capture; not of one mesh; neither.
+        // Not about capture; not of one mesh; both.
         let others = [crate::kuma::Kuma::DryRun, Setting::Mesh, Setting::PodIps];
         assert!(!others.into_iter().any(Setting::describes_rules));
     }

@@ -73,9 +73,9 @@ impl From<WrittenChain> for Chain {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Comments {
-    /// Only on rules in base chains that nothing else identifies, after the conditions.
+    /// After the conditions, only on base chain rules that nothing else identifies.
     Last,
-    /// The same, before the conditions.
+    /// Like `Last`, before the conditions.
     First,
     /// On every rule, before the conditions: its purpose.
     OfEach(fn(Cause) -> Comment),
@@ -165,7 +165,7 @@ impl<'a, C> RuleWriter<'a, C> {
     }
 }
 
-/// `add_rules! { WRITER: TABLE CHAIN [MATCH, ..] => TARGET, CAUSE; .. }` adds rules in this order, which documentation follows.
+/// `add_rules! { WRITER: TABLE CHAIN [MATCH, ..] => TARGET, CAUSE; .. }` adds rules in this order, used in documentation.
 /// The cause may be followed by `for ITEM in ITEMS`, for a rule per item, and `if CONDITION`.
 macro_rules! add_rules {
     ($writer:ident: $($table:ident $place:ident $(.$order:ident($($number:literal)?))? $matches:expr => $target:expr, $cause:expr

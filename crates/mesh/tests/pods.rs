@@ -1,5 +1,5 @@
-//! Pods as a source of configuration: every manifest in the repository's `tests/support/pods` against `pods/shared.txt`, every
-//! one in `pods/own.txt` against the section after it, and every row of the annotation table.
+//! Tests pods as a source of configuration: manifests in the repository's `tests/support/pods` against `pods/shared.txt`,
+//! each manifest in `pods/own.txt` against the next section, and each row of the annotation table.
 //!
 //! `UPDATE_GOLDENS=1 cargo test --package sidecar-mesh --test pods` updates both files.
 
@@ -111,7 +111,7 @@ fn pod_without_settings_has_the_tables_defaults() {
 
 #[test]
 fn every_annotation_is_its_flag() {
-    // The annotation's value, the flag's, and a refused value with the faulty part.
+    // Values for annotation and flag, and a refused value with the faulty part.
     let cases = [
         (Setting::InterceptionMode, "TPROXY", "TPROXY", "SOMETIMES", "SOMETIMES"),
         (Setting::ServiceCidr, "10.0.0.0/8,fd00::/8", "10.0.0.0/8,fd00::/8", "10.0.0.0/8,1.1.1.1", "1.1.1.1"),
@@ -288,7 +288,7 @@ proptest! {
         report(&text);
     }
 
-    /// Pieces of manifests in any order, which are closer to YAML than random strings.
+    /// Manifest pieces in any order are closer to YAML than random strings.
     #[test]
     fn random_manifests_do_not_panic(pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..60)) {
         report(&pieces.concat());

@@ -23,7 +23,7 @@ pub(crate) struct NodeArguments {
 pub(crate) enum NodeCommand {
     /// Repair pods whose traffic is not captured
     #[command(
-        long_about = "Finds the injected pods of a node whose validation failed because their traffic is not \
+        long_about = "Finds a node's injected pods whose validation failed because their traffic is not \
                       captured, and repairs, labels or deletes them."
     )]
     Repair(Box<Repair>),

@@ -173,7 +173,7 @@ fn reference(pod: &Pod) -> (PodName, ObjectReference) {
     (name, pod.object_ref(&()))
 }
 
-/// Pods whose drift was reported: the uid, as another pod may get the name, and the creation time of the rules, if known.
+/// Pods whose drift was reported: the uid, since another pod may get the name, and the rules' creation time, if known.
 type ReportedDrifts = BTreeMap<PodName, (Option<String>, String)>;
 
 /// Reads the namespaces at intervals, only with `--watch` and `--action repair`: other actions need no view of the node.
@@ -235,7 +235,7 @@ async fn report_drift(
     overview: &Overview,
 ) {
     let rows = overview.namespaces.iter().filter_map(|row| Some((row.pod.as_ref()?, row)));
-    // Unreadable rules may still be unchanged.
+    // Unreadable rules may still have drifted.
     let remains = |row: &NamespaceRow| matches!(row.state, NamespaceState::Drifted | NamespaceState::Unknown);
     let remaining: BTreeSet<&PodName> =
         rows.clone().filter(|(_, row)| remains(row)).map(|(pod, _)| pod).collect();

@@ -1,6 +1,6 @@
-//! A pod as stored by the API server, for the plugin, which has no client. Each try rereads the kubeconfig and its token,
-//! takes at most a part of the time limit, and is followed by a growing, partly random delay. A final answer ends the retries:
-//! the pod does not exist, or access is forbidden.
+//! A pod as stored by the API server, for the plugin, which has no client. Each try rereads the kubeconfig and its token, takes
+//! at most a third of the time limit, and is followed by a growing, partly random delay. Retries end if the pod does not exist,
+//! or access is forbidden.
 
 use crate::arguments::Lookup;
 use cluster::access::{self, AccessError};
@@ -29,7 +29,7 @@ pub(crate) enum PodLookupError {
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// Limit of one try: the time divided by this.
+/// Full-length tries that fit into the time limit.
 const PARTS: u32 = 3;
 
 pub(crate) async fn pod(lookup: &Lookup) -> Result<Value, PodLookupError> {

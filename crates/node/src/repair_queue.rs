@@ -1,6 +1,6 @@
-//! The node's broken pods, with their tries and due times at a limited rate: injected pods whose validation failed because no
-//! rules capture their traffic. The validating container exits with a known code, and is restarted with growing delays.
-//! Istio's controller checks the same (`cni/pkg/repair/repaircontroller.go`, `matchesFilter`).
+//! The node's broken pods, to be repaired at a limited rate: injected pods whose validation failed because no rules capture their
+//! traffic. The validating container exits with a known code, and is restarted with growing delays. Istio's controller does the
+//! same (`cni/pkg/repair/repaircontroller.go`, `matchesFilter`).
 
 use crate::arguments::{NameList, names};
 use backon::ExponentialBackoff;
@@ -60,7 +60,7 @@ pub(crate) fn validation_failure(pod: &Pod, signature: &FailureSignature) -> Opt
     })
 }
 
-/// True for injected pods. Other reasons not to capture a pod are reported by the repair.
+/// True for injected pods. Repair reports other reasons not to capture a pod.
 fn is_injected(pod: &Pod) -> bool {
     let namespace = pod.namespace().unwrap_or_default();
     let known = pod::Pod {

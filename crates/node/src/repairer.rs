@@ -1,4 +1,4 @@
-//! Actions for a broken pod: set its rules, label, or delete.
+//! Actions on a broken pod: set rules, label, or delete.
 
 use crate::arguments::{PodAction, PodLabel, Repair};
 use crate::repair::{PodActionFailure, PodActionOutcome, repair};
@@ -67,7 +67,7 @@ impl Repairer {
         let (type_, end, note) = match &outcome {
             Ok(PodActionOutcome::Done(what)) => (EventType::Normal, "Done", what.clone()),
             Ok(PodActionOutcome::Skipped(_) | PodActionOutcome::Gone) => return outcome,
-            // Another pod may have the name now: a uid that is not the pod's conflicts with a deletion and makes a patch invalid.
+            // Another pod may have the name now: a wrong uid conflicts with a deletion and makes a patch invalid.
             Err(PodActionFailure::Api(error)) if matches!(status(&**error), Some(409 | 422)) => {
                 return outcome;
             }

@@ -1,7 +1,7 @@
-//! The search for a pod's network namespace from the node. All of a pod's processes, including its pause container's, run in
-//! control groups named after the pod's uid (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). If the node sees
-//! none, as with virtual machines, the pod's addresses select a named namespace below `/run/netns`. The plugin's state is not
-//! used: the plugin was not called for such a pod.
+//! Finds a pod's network namespace from the node. All of a pod's processes, including its pause container's, run in control
+//! groups named after the pod's uid (`kubepods.slice/.../pod<uid>`, with `_` for `-` under systemd). If the node sees none, as
+//! with virtual machines, the pod's addresses select a named namespace below `/run/netns`. The plugin's state is not used: the
+//! plugin was not called for such a pod.
 
 use clap::Args;
 use sidecar_init::sys::inventory::{self, FoundNamespace};

@@ -122,7 +122,7 @@ function restore(values) {
   fill(values ?? linked);
 }
 
-// Configurations share a place; marked tabs are in use or have problems.
+// Configurations share an area; marked tabs are in use or have problems.
 const TABS = { flags: ["flags"], manifest: ["manifest"], before: ["flags_before", "manifest_before"] };
 
 function selectTab(selected) {
@@ -209,11 +209,11 @@ function showTaken(into, what, packets) {
   const asks = [...new Map(packets.map((packet) => [packet.ask, packet])).values()];
   const few = asks.slice(0, MOST_TAKEN).map(({ ask, kind }) => button(`packet ${kind}`, ask, () => askAbout(ask)));
   const more = asks.length > MOST_TAKEN ? ` and ${asks.length - MOST_TAKEN} more` : "";
-  const said = asks.length === 0 ? `No usual packet matches ${what}.` : `Packets that match ${what}:`;
+  const said = asks.length === 0 ? `No typical packet matches ${what}.` : `Packets that match ${what}:`;
   into.replaceChildren(piece("p", "", said), piece("div", "buttons", "", ...few, more));
 }
 
-// Over the picture, and as a list in narrow windows.
+// Arrows over the picture; in narrow windows, a list.
 function showArrows(article, { width, height, rows }, packets, notes) {
   const canvas = article.querySelector(".canvas");
   for (const old of canvas.querySelectorAll("button")) old.remove();
@@ -437,7 +437,7 @@ let pause = 0;
 // The shown answer's configuration.
 let shownFor = null;
 
-// If only the packet is wrong, the last answer stays until it is corrected.
+// If only the packet is wrong, the last answer stays until its correction.
 function show(answer, { packet, ...others }) {
   const configuration = JSON.stringify(others);
   const waits = answer.parts === null || ("packet" in answer.problems && configuration === shownFor);

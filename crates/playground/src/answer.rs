@@ -37,7 +37,7 @@ pub struct PodSection {
     pub notes: Vec<String>,
     /// `None` without a packet or with an invalid one.
     pub verdict: Option<PageVerdict>,
-    /// The verdict applies after injection.
+    /// True if injection is pending.
     pub awaits_injection: bool,
     pub picture: String,
     pub picture_notes: Vec<String>,
@@ -52,11 +52,11 @@ pub struct PodSection {
 pub struct PageVerdict {
     pub kind: VerdictKind,
     pub word: &'static str,
-    /// The packet's path and the reason; for a verdict that depends, the properties that decide it.
+    /// The packet's path and the reason; for the verdict `depends`, the properties that decide it.
     pub sentence: String,
     /// The rule that decides; `None` if no rule does.
     pub decided: Option<String>,
-    /// The cases of a verdict that depends, the packet, and each rule that it meets.
+    /// The cases of the verdict `depends`, the packet, and each rule that it meets.
     pub way: Vec<TextLine>,
 }
 
@@ -168,7 +168,7 @@ fn verdict(explained: &ExplanationReport) -> PageVerdict {
 pub struct PagePacket {
     pub ask: String,
     pub kind: VerdictKind,
-    /// Lines of the iptables-restore input whose rules it matches or may match, from 0.
+    /// Line numbers, from 0, of iptables-restore rules that it matches or may match.
     pub lines: Vec<usize>,
     pub arrow: Option<(usize, usize)>,
 }
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(answer.notes, ["flags override settings of the manifest: -b, -u"]);
     }
 
-    /// Each offered packet is valid and has the verdict shown; each of its rules is a line.
+    /// Each offered packet is valid and has the verdict shown; its line numbers are rules.
     #[test]
     fn offered_packets_have_the_verdict_shown() {
         let mut requested = 0;
@@ -389,7 +389,7 @@ mod tests {
             assert!(!part.packets.is_empty() && !arrows.is_empty(), "{flags}");
             for packet in &part.packets {
                 let again = of(&packet.ask).verdict.unwrap_or_else(|| panic!("{flags} {}", packet.ask));
-                // Some entries cover more packets; the offered one is the usual case.
+                // Some entries cover more packets; the offered one is the typical case.
                 let is_same = [packet.kind, VerdictKind::Depends].contains(&again.kind);
                 assert!(is_same, "{flags} {}: {again:?}", packet.ask);
                 assert!(

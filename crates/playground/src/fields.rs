@@ -58,7 +58,7 @@ impl PageField {
 pub struct FieldProblems(BTreeMap<PageField, Vec<String>>);
 
 impl FieldProblems {
-    /// Adds each problem to its field, or to its field before the change. `has_manifest`: the manifest may be the cause.
+    /// Adds each problem to its field, mapped by `before` if `is_before`. `has_manifest`: the manifest may be the cause.
     pub(crate) fn extend(&mut self, problems: &Problems, has_manifest: bool, is_before: bool) {
         for problem in &problems.0 {
             let field = field(problem, has_manifest);

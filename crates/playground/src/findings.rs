@@ -1,4 +1,4 @@
-//! Findings with a fix: a field's new text, which keeps the meaning of the rest.
+//! Findings with a fix: a field's new text, without any other change in meaning.
 
 use crate::fields::{MANIFEST, PageRequest, subjects};
 use crate::words::{flags, is_program, split_words, variable};

@@ -1,4 +1,4 @@
-//! Front end for a web page, without a kernel: takes the words of a call, a pod's manifest and a packet, and returns the answer.
+//! Front end for a web page, without a kernel: takes a command line, a pod's manifest and a packet, and returns the answer.
 //! The binary's own crates read the settings and answer, so the page shows the same output.
 
 mod answer;

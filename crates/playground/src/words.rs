@@ -1,4 +1,4 @@
-//! Parses the words of a call, as pasted from a terminal or a manifest, into settings. Variables, the program and its command may
+//! Parses a command line, as pasted from a terminal or a manifest, into settings. Variables, the program and its command may
 //! precede the flags, as in a shell. Run-related flags have no effect.
 
 use crate::fields::{PageField, is_of_packet};
@@ -76,7 +76,7 @@ impl FieldSettings {
         }
     }
 
-    /// Without capture variables beside a manifest: they would belong to another pod.
+    /// Omits capture variables beside a manifest: they would belong to another pod.
     pub(crate) fn raw(&self, has_manifest: bool) -> Raw {
         let variable = |name: &str| {
             let found = self.variables.iter().rev().find(|(given, _)| given == name);

@@ -47,7 +47,7 @@ pub(super) fn run(
     supervise(command, signals, true, watched).map_err(SandboxFailure::Lost)
 }
 
-/// Waits for a child and returns its exit code. Signals are forwarded if `takes` is true; otherwise they end it.
+/// Waits for a child and returns its exit code. Forwards signals if `takes` is true; otherwise, they end the child.
 pub(super) fn supervise(
     child: Child,
     signals: &Signals,

@@ -1,4 +1,4 @@
-//! Demo: connections one after the other, each announced, made, and compared with the verdict of the rules.
+//! Demo: connections one after the other, each announced, made, and compared with the rules' verdict.
 
 use super::network::{POD_V4, POD_V6, WORLD_V4, WORLD_V6};
 use super::options::{FAILED, Frontend, SandboxFailure, SandboxOptions};
@@ -45,7 +45,7 @@ pub(super) fn run(
     let pause = if io::stdout().is_terminal() { each.min(MAX_PAUSE) } else { Duration::ZERO };
     fcntl(log.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
         .map_err(|error| SandboxFailure::Lost(error.into()))?;
-    // A closed output receives no more.
+    // Once closed, the output gets nothing.
     let show = |text: &str| {
         let shown = demo.frontend.print(text);
         thread::sleep(if shown { pause / 2 } else { Duration::ZERO });
@@ -123,7 +123,7 @@ impl Demo<'_> {
         text += &wrapped(
             "",
             &format!(
-                "The proxy listens at port {out} for outbound and at port {back} for inbound connections. Below are real \
+                "The proxy listens on port {out} for outbound and on port {back} for inbound connections. Below are real \
                  connections: the caller and its destination, the proxy's log, the answer, and the rules' reason."
             ),
         );

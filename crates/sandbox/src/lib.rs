@@ -1,8 +1,8 @@
 //! Temporary pod with its rules, a proxy behind them and test servers around it.
 //!
-//! The first process stays in the caller's namespaces: it forwards signals and ends with the second's exit code. The second is
-//! process 1 of a PID namespace; when either ends, for any reason, the kernel ends all others and frees both network
-//! namespaces. The servers (the world) and the proxy are the second's children. The namespaces have no names, so none can
+//! The first process stays in the caller's namespaces: it forwards signals and returns the second process's exit code. The second
+//! is process 1 of a PID namespace; when either ends, for any reason, the kernel ends all others and frees both network
+//! namespaces. Servers (the world) and the proxy are the second process's children. The namespaces have no names, so none can
 //! remain.
 
 #![forbid(unsafe_code)]
@@ -82,7 +82,7 @@ fn inside(
 ) -> Result<u8, SandboxFailure> {
     let capture = &*options.capture;
     let world = network::create(capture.ipv6(), mounts)?;
-    // Checked again, although no code above leads here: rules on the host would do too much harm.
+    // Checked again, although the code above prevents this: rules on the host would do too much harm.
     if namespace::is_host() != Some(false) {
         return Err(SandboxFailure::Machine);
     }

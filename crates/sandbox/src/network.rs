@@ -36,8 +36,8 @@ pub fn name_servers(ipv6: bool) -> Vec<SocketAddr> {
     ends(ipv6).into_iter().map(|(_, world, _)| SocketAddr::new(world, DNS_PORT.number())).collect()
 }
 
-/// Leaves the network and mount namespaces of the machine and, for child processes, its PID namespace. Returns true if mounts
-/// stay inside.
+/// Leaves the machine's network and mount namespaces and, for child processes, its PID namespace. Returns true if mounts stay
+/// inside.
 pub(super) fn leave() -> Result<bool, SandboxFailure> {
     namespace::enter_new()
         .and_then(|()| mount::leave())
@@ -79,7 +79,7 @@ fn connect(ipv6: bool) -> io::Result<OpenNamespace> {
         links.address(VETH, own, length)?;
         links.default_by(other)?;
     }
-    // Applications in containers often listen at ports reserved for root elsewhere. A failure only prevents that.
+    // Applications in containers often listen on ports reserved for root elsewhere. A failure only prevents that.
     let _ = fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     world.enter()?;
     let mut links = NamespaceLinks::open()?;

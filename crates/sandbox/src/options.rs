@@ -23,7 +23,7 @@ pub struct SandboxOptions<'a> {
     pub skip: Option<&'a Skip>,
 }
 
-/// Program that makes a sandbox. Sandbox processes call it.
+/// Callbacks into the program that makes a sandbox.
 pub trait Frontend {
     /// Sets a capture's rules in this process's network namespace.
     ///

@@ -132,7 +132,7 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
     let gets = |to| {
         format!(
             "The application is not configured for a proxy. It calls {to}, and the kernel redirects the connection to \
-             the proxy, at port {listener}. The proxy gets the original destination from the kernel, and connects to it."
+             the proxy, on port {listener}. The proxy gets the original destination from the kernel, and connects to it."
         )
     };
     let past = |to| format!("The application calls {to} and reaches it: the connection bypasses the proxy.");
@@ -174,7 +174,7 @@ fn outbound(facts: &ScenarioFacts, users: &Users) -> Vec<Scenario> {
         let to = SocketAddr::new(server, DNS_PORT.number());
         let captured = format!(
             "Before it calls a service by name, the application queries a DNS server. The query goes to an \
-             agent beside the proxy, at port {agent}, which may resolve more names than the server."
+             agent beside the proxy, on port {agent}, which may resolve more names than the server."
         );
         Scenario { name: Some("reviews.example"), captured, ..of_app("The application resolves a name", to) }
     }));
@@ -200,7 +200,7 @@ fn inbound(facts: &ScenarioFacts) -> Vec<Scenario> {
     };
     let captured = format!(
         "An external client calls the application at {to}. The kernel redirects the connection to the proxy, \
-         at port {listener}. {handed}"
+         on port {listener}. {handed}"
     );
     let past = |to| format!("An external client calls {to}, and reaches the listener there without a proxy.");
     let http = |title, caller, to, passing| Scenario::http(title, caller, to, captured.clone(), passing);
@@ -266,7 +266,7 @@ fn host(network: &Cidr, but: &[Cidr]) -> Option<Ipv4Addr> {
     candidates.into_iter().find(|ip| is_of_world(ip) && fits(ip))
 }
 
-/// Captured port of the application, if any, and one that is not captured; neither of them the proxy's own.
+/// A captured application port if possible, and a port that is not captured, if any; neither is the proxy's.
 fn inbound_ports(facts: &ScenarioFacts) -> (u16, Option<u16>) {
     const COMMON: [u16; 5] = [8080, 80, 3000, 9080, 8000];
     let listeners = &facts.proxy.listeners;
@@ -276,7 +276,7 @@ fn inbound_ports(facts: &ScenarioFacts) -> (u16, Option<u16>) {
     let any = COMMON.into_iter().find(free).unwrap_or(COMMON[0]);
     let (only, but) = (&facts.captured.inbound_ports, &facts.excluded.inbound_ports);
     if only.is_empty() {
-        // Usual port of the proxy's health check.
+        // Default port of the proxy's health check.
         let known = [15021].into_iter().filter(|port| contains(but, *port));
         let excluded = known.chain(but.iter().map(|range| range.first().number())).find(free);
         return (common(but).unwrap_or(any), excluded);

@@ -7,9 +7,9 @@ use sys::dial;
 use sys::fork::{Beginning, Child, fork_until_ready, leave_streams};
 use sys::namespace::OpenNamespace;
 
-/// Suffices for a thread that forwards bytes, whose buffers are elsewhere.
+/// Enough for a thread that forwards bytes: the buffers are elsewhere.
 const STACK: usize = 128 * 1024;
-/// Pause after a failure to accept, usually for want of descriptors.
+/// Pause after a failure to accept, usually for lack of descriptors.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) fn unspecified(ipv6: bool) -> impl Iterator<Item = IpAddr> {
@@ -21,10 +21,10 @@ pub(super) fn listen(address: SocketAddr, transparent: bool) -> io::Result<TcpLi
 }
 
 pub(super) fn listening<T>(address: SocketAddr, socket: io::Result<T>) -> io::Result<T> {
-    socket.map_err(|error| io::Error::new(error.kind(), format!("can't listen at {address}: {error}")))
+    socket.map_err(|error| io::Error::new(error.kind(), format!("can't listen on {address}: {error}")))
 }
 
-/// Starts threads that accept connections, and pass each on a separate thread to `each`, with its listener's name.
+/// Starts threads that accept connections and call `each` on a separate thread per connection, with its listener's name.
 pub(super) fn accept<Name: Copy + Send + 'static>(
     listeners: Vec<(Name, TcpListener)>,
     each: impl Fn(Name, &TcpStream) + Clone + Send + 'static,
@@ -46,10 +46,10 @@ pub(super) fn accept<Name: Copy + Send + 'static>(
     Ok(())
 }
 
-/// Usual limit of a DNS message over UDP with EDNS.
+/// Common size limit of DNS messages over UDP with EDNS.
 pub(super) const DATAGRAM: usize = 4096;
 
-/// Starts a thread that receives datagrams, and passes each on a separate thread to `each`.
+/// Starts a thread that receives datagrams, and calls `each` on a separate thread per datagram.
 pub(super) fn receive(
     socket: UdpSocket,
     each: impl Fn(&UdpSocket, &[u8], SocketAddr) + Clone + Send + 'static,

@@ -57,7 +57,7 @@ fn answer(server: Server, mut client: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// True if one is a prefix of the other: the rest may not have arrived yet.
+/// True if one is a prefix of the other: more bytes may follow.
 fn begins(received: &[u8], method: &[u8]) -> bool {
     let length = received.len().min(method.len());
     length > 0 && received[..length] == method[..length]

@@ -1,4 +1,4 @@
-//! Users of a sandbox, and the way for an unprivileged caller to get several of them.
+//! Users of a sandbox, and how an unprivileged caller gets several of them.
 
 use super::options::SandboxFailure;
 use mesh::{CapturePolicy, Proxy};
@@ -15,14 +15,14 @@ pub(super) struct Users {
     pub(super) app: ProcessIdentity,
     pub(super) proxy: ProcessIdentity,
     pub(super) root: ProcessIdentity,
-    /// True if all three are the same, because only one user is available.
+    /// True if all three users are equal, because only one is available.
     pub(super) shared: bool,
 }
 
 const ROOT: ProcessIdentity = (0, 0);
 const APPLICATION: u32 = 1000;
 
-/// Provides the users, and becomes the one that sets the rules; without the necessary privilege, in a user namespace.
+/// Provides the users, and becomes the one that sets the rules; unprivileged callers do so in a user namespace.
 pub(super) fn enter(capture: &dyn CapturePolicy) -> Result<Users, SandboxFailure> {
     let own = user::own();
     let known = capture.proxy();
@@ -48,7 +48,7 @@ pub(super) fn assume(identity: ProcessIdentity) -> io::Result<()> {
     if user::own() == identity { Ok(()) } else { user::become_user(identity.0, identity.1) }
 }
 
-/// Proxy as run by injection: with TPROXY as root, recognized only by its group.
+/// The proxy's identity as injected: with TPROXY, root, recognized only by group.
 fn proxy(known: &Proxy) -> ProcessIdentity {
     let uid = known.uids.first().map_or(0, |uid| uid.number());
     let gid = known.gids.first().map_or(0, |gid| gid.number());
@@ -104,7 +104,7 @@ fn enter_with_many(
     let helper = helper.map_err(SandboxFailure::Users)?;
     let entered = user::new_namespace().map_err(SandboxFailure::Users);
     if entered.is_ok() {
-        // If the helper has ended, its exit code reports it.
+        // If the helper has ended, its exit code reports why.
         let _ = writer.take().map(|mut writer| writer.write_all(b"\n"));
     }
     drop(writer);

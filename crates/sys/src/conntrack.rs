@@ -33,7 +33,7 @@ impl Conntrack {
         self.0.dump(GET, &nfgenmsg(family_number(family), 0), |payload| flow(family, body(payload)?))
     }
 
-    /// Address that answers a connection or flow; `None` if conntrack has no entry in these zones. Needs `CAP_NET_ADMIN`.
+    /// Replying address of a connection or flow; `None` if conntrack has no entry in these zones. Needs `CAP_NET_ADMIN`.
     pub fn goes_to(
         &mut self,
         protocol: Protocol,

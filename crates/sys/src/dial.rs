@@ -108,7 +108,7 @@ pub fn owner() -> (u32, u32) {
     (ids.user_in_rules(uid), ids.group_in_rules(gid))
 }
 
-/// File system user and group in our numbers: rules match the credentials that a file is opened with.
+/// File system user and group in our numbers: rules match the credentials that opened the file.
 fn own() -> (u32, u32) {
     (setfsuid(Uid::from_raw(NO_ID)).as_raw(), setfsgid(Gid::from_raw(NO_ID)).as_raw())
 }

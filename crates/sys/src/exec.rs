@@ -1,8 +1,8 @@
-//! Child programs with limits on their run time and output. None of them outlives this process.
+//! Child programs with time and output limits. None of them outlives this process.
 //!
-//! A surviving program could change rules while the next run works, and it would keep the namespace lock, which it inherits. A
-//! small process therefore leads the group of all programs and reads from a pipe whose writing end only this process holds. When
-//! that end is closed, by SIGKILL or otherwise, the leader kills its group.
+//! A surviving program could change rules during the next run, and would keep the inherited namespace lock. A small process
+//! therefore leads the group of all programs and reads from a pipe whose writing end only this process holds. When that end
+//! closes, even by SIGKILL, the leader kills its group.
 //!
 //! `PR_SET_PDEATHSIG` is not enough: it does not reach grandchildren, such as the commands of a wrapper script, and it follows
 //! the thread that started the program instead of the process.
@@ -38,7 +38,7 @@ pub enum ExecError {
     Long { command: String, stream: &'static str },
 }
 
-/// Length of the part of standard error that an error quotes: its end, where the cause is.
+/// Number of last bytes of standard error that an error quotes: the cause comes last.
 const TAIL: usize = 600;
 
 fn tail(stderr: &str) -> &str {
@@ -47,7 +47,7 @@ fn tail(stderr: &str) -> &str {
     (start..=text.len()).find_map(|at| text.get(at..)).unwrap_or_default()
 }
 
-/// Starts programs in one process group. Clones share the group, which is killed when the last one is dropped.
+/// Starts programs in one process group. Clones share the group, which is killed when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Runner {
     limit: Duration,
@@ -64,7 +64,7 @@ impl Runner {
         self.start(program, arguments, &[])?.finish("")
     }
 
-    /// Calls a library that starts programs and collects their output, in a memory-limited child of the group.
+    /// Calls, in a memory-limited child of the group, a library that starts programs and collects their output.
     pub fn call(
         &self,
         command: &str,
@@ -140,7 +140,7 @@ impl Runner {
     }
 }
 
-/// A started program that waits for input. Dropping this kills the program.
+/// A running program that waits for input. Dropping this kills the program.
 #[derive(Debug)]
 pub struct Waiting {
     command: String,
@@ -190,7 +190,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
 /// Maximum number of bytes of each output stream.
 const MAX_OUTPUT: usize = 16 << 20;
 
-/// Writes a program's input, collects its output and waits for its end, but not for its children, which may still hold the
+/// Writes a program's input, collects its output and waits for its exit, but not for its children, which may still hold the
 /// streams. At a limit, returns with the program still running.
 fn attend(
     child: &mut Child,
@@ -242,7 +242,7 @@ fn attend(
     Ok(Ok(process::Output { status: child.wait()?, stdout: stdout.taken, stderr: stderr.taken }))
 }
 
-/// Kills a program and waits up to one second for its end: the kernel may be busy on its behalf.
+/// Kills a program and waits up to one second for its exit: the kernel may be busy on its behalf.
 fn end(child: &mut Child) {
     const TIMEOUT: Duration = Duration::from_secs(1);
     let begun = Instant::now();
@@ -316,7 +316,7 @@ impl ProcessGroup {
         match unsafe { fork() }? {
             ForkResult::Child => lead(reader.as_fd()),
             ForkResult::Parent { child: leader } => {
-                // The leader does this too: a program that joins needs the group, whichever of the two runs first.
+                // The leader does this too: a joining program needs the group, whichever process runs first.
                 let _ = setpgid(leader, leader);
                 Ok(Self { leader, alive: Some(alive) })
             }
@@ -339,7 +339,7 @@ impl Drop for ProcessGroup {
 fn lead(alive: BorrowedFd<'_>) -> ! {
     let own = getpid();
     let _ = setpgid(own, own);
-    // Signals sent to end the parent by name may reach this process too. Only the parent's end matters.
+    // Signals that target the parent by name may reach this process too. Only the parent's exit matters.
     let _ = SigSet::all().thread_block();
     let _ = prctl::set_name(c"sidecar-guard");
     // The other descriptors belong to the parent, which may close a lock or its output long before it ends.

@@ -1,5 +1,5 @@
-//! Child processes that continue with our own code, and a process tree that ends as one. The parent must have a single thread, or
-//! another thread's lock would remain locked in the child; each fork checks this.
+//! Child processes that continue with our own code, and a process tree that ends together. The parent must have a single thread,
+//! or another thread's lock would remain locked in the child; each fork checks this.
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
@@ -105,7 +105,7 @@ pub fn reap() -> Option<Ended> {
     end_of(None, WaitOptions::NOHANG).ok().flatten()
 }
 
-/// End of one child, or of any; `None` if none has ended. `nix` turns an end by a real-time signal into an error.
+/// End of one child or any child; `None` if none has ended. `nix` reports death by a real-time signal as an error.
 fn end_of(child: Option<process::Pid>, options: WaitOptions) -> io::Result<Option<Ended>> {
     let found = retry_on_intr(|| process::waitpid(child, options))?;
     Ok(found.and_then(|(child, status)| {

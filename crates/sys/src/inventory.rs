@@ -76,7 +76,7 @@ impl FoundNamespace {
     }
 }
 
-/// `HOSTNAME` in the environment of a container, the pod's name in Kubernetes; `None` if it is not a valid name.
+/// A container's `HOSTNAME` variable, which in Kubernetes is the pod's name; `None` if invalid.
 fn hostname(folder: &Path) -> Option<String> {
     let environment = fs::read(folder.join("environ")).ok()?;
     let value = environment.split(|byte| *byte == 0).find_map(|one| one.strip_prefix(b"HOSTNAME="))?;
@@ -155,7 +155,7 @@ pub(super) fn of_container(
     let mut usual = files.iter().map(|files| files.folder.join(id).join(files.file));
     usual.find_map(|path| read(&path)).or_else(|| {
         let parent = process::parent(process)?;
-        // A process of the container could present any folder.
+        // A container's process could choose any working directory.
         (!is_in_container(&parent)).then(|| read(&parent.join("cwd").join(CONFIGURATION)))?
     })
 }

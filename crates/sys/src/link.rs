@@ -59,7 +59,7 @@ impl NamespaceLinks {
         })
     }
 
-    /// Makes every address of `like`'s family that has no more specific route local to the namespace.
+    /// Makes every address of `like`'s family local to the namespace, unless a more specific route exists.
     pub fn answer_at_all(&mut self, like: IpAddr) -> io::Result<()> {
         // In the kernel's local table, this would precede all other routes.
         let head = rtmsg(Family::of(like), [RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_HOST, RTN_LOCAL]);
@@ -90,7 +90,7 @@ const TCM_IFINDEX: usize = 4;
 
 const XFRM_USERPOLICY_ID: usize = 64;
 
-/// Descriptions of unread rules and programs that may decide about packets here: XDP, tc filters, IPsec, bridge rules.
+/// Descriptions of unread rules and programs that may affect packets here: XDP, tc filters, IPsec, bridge rules.
 pub fn unread() -> io::Result<Vec<String>> {
     let mut socket = NetlinkSocket::open(NETLINK_ROUTE)?;
     let mut found = socket.dump(RTM_GETLINK, &ifinfomsg(0, 0), |payload| {

@@ -16,7 +16,7 @@ pub struct ListeningSocket {
     pub port: u16,
     /// Unspecified (`0.0.0.0`, `::`) for all addresses.
     pub address: IpAddr,
-    /// Interface that it is bound to (`SO_BINDTODEVICE`), the only one that it receives from. `/proc` does not show it.
+    /// Interface that the socket is bound to (`SO_BINDTODEVICE`) and receives from; not shown by `/proc`.
     pub device: Option<String>,
     /// True if a listener at `::` accepts IPv4 too.
     pub is_dual: bool,
@@ -154,7 +154,7 @@ fn listed(protocol: Protocol, line: &str) -> Option<(u8, ListeningSocket)> {
         port: u16::from_str_radix(port, 16).ok()?,
         address,
         device: None,
-        // Not shown; the default of sockets.
+        // Not shown; assumes the default.
         is_dual: address == Ipv6Addr::UNSPECIFIED,
         uid: words.get(7)?.parse().ok()?,
         inode: words.get(9)?.parse().ok()?,
@@ -182,7 +182,7 @@ pub struct SocketHolder {
     pub gid: Option<u32>,
 }
 
-/// Visible holders of these sockets. A shared socket belongs to the oldest process; IDs wrap around and do not show the age.
+/// Visible holders of these sockets. A shared socket belongs to the oldest process; process IDs wrap around and don't show age.
 pub fn holders(inodes: &[u64]) -> BTreeMap<u64, SocketHolder> {
     holders_among(&process::folders(Path::new("/proc")).unwrap_or_default(), inodes)
 }

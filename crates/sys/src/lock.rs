@@ -79,7 +79,7 @@ pub fn hold(wait: Duration) -> Result<LockGuard, LockError> {
     }
 }
 
-/// True if the kernel accepts netfilter requests from us: `EPERM` also means that the group is taken.
+/// True if we may send netfilter requests: `EPERM` may also mean that the group is taken.
 fn may_change(socket: &mut NetlinkSocket) -> bool {
     let kind = message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN);
     let answer = socket.one(kind, &nfgenmsg(NFPROTO_UNSPEC, 0), |_| {});
@@ -102,7 +102,7 @@ fn listener() -> Option<u32> {
     let is_it =
         |line: &&str| column(line, 1).as_ref() == Some(&protocol) && column(line, 2).as_ref() == Some(&port);
     let inode = column(sockets.lines().find(is_it)?, 9)?.parse().ok()?;
-    // A socket's port is its creator's process ID, if that was free; programs that inherit the socket come later.
+    // A socket's port is its creator's process ID, if that was free; processes that inherit the socket start later.
     let holders = process::holding_socket(inode);
     let maker = port.parse().ok().filter(|id| holders.contains(id));
     maker.or_else(|| holders.first().copied())

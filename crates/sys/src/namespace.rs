@@ -17,7 +17,7 @@ pub struct OpenNamespace {
 }
 
 impl OpenNamespace {
-    /// Opens a namespace file. Only [`OpenNamespace::enter`] fails for another kind of file.
+    /// Opens a namespace file. Other files fail only in [`OpenNamespace::enter`].
     pub fn open(path: &Path) -> io::Result<Self> {
         // Opening a pipe would wait for its writer.
         let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
@@ -28,7 +28,7 @@ impl OpenNamespace {
         Self::open(Path::new("/proc/self/ns/net"))
     }
 
-    /// Moves the calling thread into the namespace, for good. Threads and processes that it starts later are there too.
+    /// Moves the calling thread into the namespace, for good. New threads and processes inherit the namespace.
     pub fn enter(&self) -> io::Result<()> {
         setns(&self.file, CloneFlags::CLONE_NEWNET)?;
         Ok(())
@@ -42,7 +42,7 @@ impl OpenNamespace {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
-    /// Folder below `/proc` of the process by which it was found; `None` for other paths.
+    /// `/proc` folder of the process through which the namespace was found; `None` for other paths.
     pub fn process(&self) -> Option<&Path> {
         let folder = self.found.parent().filter(|_| self.found.ends_with("ns/net"))?.parent()?;
         folder.join("root").is_dir().then_some(folder)
@@ -80,7 +80,7 @@ pub fn within<T: Send>(path: &Path, work: impl FnOnce() -> T + Send) -> io::Resu
     on_new_thread(|| enter(path).map(|()| work()))
 }
 
-/// Runs `work` in a new network namespace, on a new thread. The namespace ends with its last user.
+/// Runs `work` in a new network namespace, on a new thread. The namespace disappears with its last user.
 pub fn within_new<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     on_new_thread(|| enter_new().map(|()| work()))
 }

@@ -75,8 +75,8 @@ impl NetlinkSocket {
         Ok(found)
     }
 
-    /// Sends messages with consecutive numbers, applied as a whole or not at all; the kernel acknowledges one. An error of the
-    /// whole batch has the first number.
+    /// Sends consecutively numbered messages, applied as a whole or not at all; the kernel acknowledges number `acknowledged`. An
+    /// error of the whole batch has the first number.
     pub fn batch(&mut self, bytes: &[u8], sequences: Range<u32>, acknowledged: u32) -> Result<(), Rejection> {
         let plain =
             |source: io::Error| Rejection { sequence: sequences.start, message: None, offset: None, source };
@@ -112,7 +112,7 @@ impl NetlinkSocket {
         Ok(())
     }
 
-    /// Reads one datagram of messages that answer no request; `ENOBUFS` if messages were lost.
+    /// Reads one datagram of unsolicited messages; `ENOBUFS` if messages were lost.
     pub fn events(&mut self, visit: &mut dyn FnMut(u16, &[u8])) -> io::Result<()> {
         self.datagram(RecvFlags::empty(), visit)
     }

@@ -41,7 +41,7 @@ impl NflogListener {
         let mut socket = NetlinkSocket::open(NETLINK_NETFILTER)?;
         socket.reserve(ROOM)?;
         bind(&mut socket, group, |message| {
-            // struct nfulnl_msg_config_mode: range, mode, padding. Each report is sent at once, not with others.
+            // struct nfulnl_msg_config_mode: range, mode, padding. Each report is sent at once, not batched.
             let mode = [&HEADERS.to_be_bytes()[..], &[NFULNL_COPY_PACKET, 0]].concat();
             message.attribute(NFULA_CFG_MODE, &mode).number(NFULA_CFG_QTHRESH, 1);
         })?;

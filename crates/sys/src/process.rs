@@ -30,7 +30,7 @@ pub fn read_as(process: &Path, path: &str) -> io::Result<Vec<u8>> {
 }
 
 /// Start of a file below a container's root directory. The container may have made the file: its symbolic links are resolved
-/// within that root, so that none leads to a node file, and reading can't block or go on forever.
+/// within that root, so none leads to a node file, and reading can't block or go on forever.
 fn start_of_file(root: &File, path: &str) -> io::Result<Vec<u8>> {
     let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_IN_ROOT);
@@ -65,7 +65,7 @@ pub struct RunningProcess {
     pub is_here: Option<bool>,
 }
 
-/// Processes of these users (in the numbers used in rules) that may be in our network namespace, among these folders or all.
+/// Processes of these users (numbered as in rules) that may be in our network namespace, among these folders or all.
 pub fn of_users(uids: &[u32], among: Option<&[PathBuf]>) -> io::Result<Vec<RunningProcess>> {
     let namespace = |folder: &Path| fs::metadata(folder.join("ns/net")).map(|metadata| metadata.ino());
     let here = namespace(Path::new("/proc/thread-self"))?;
@@ -108,7 +108,7 @@ pub(super) fn sockets(folder: &Path) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Folders of processes below `/proc`, or below another mount point of it.
+/// Folders of processes below `/proc`, or below another procfs mount.
 pub fn folders(proc: &Path) -> io::Result<Vec<PathBuf>> {
     let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     let entries = fs::read_dir(proc)?.flatten();

@@ -17,8 +17,8 @@ const DELETE: [u16; 3] = [RTM_DELADDR, RTM_DELROUTE, RTM_DELRULE];
 /// `lo` is the first interface of every namespace (`net/flow.h` in the kernel).
 const LOOPBACK_IFINDEX: u32 = 1;
 
-/// Addresses, routes and policy rules of a namespace in the form that an owner makes: the owner's, and other programs' equal
-/// ones. An entry with another selector, type or prefix belongs to neither list, whatever its protocol.
+/// A namespace's addresses, routes and policy rules in an owner's form: the owner's, and other programs' equal entries. An entry
+/// with another selector, type or prefix belongs to neither list, whatever its protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRoutes {
     pub ours: Vec<RoutingEntry>,
@@ -70,7 +70,7 @@ impl NamespaceRouting {
         Ok(found)
     }
 
-    /// Adds an object, if it is missing. Fails with [`io::ErrorKind::AlreadyExists`] if something else is in its place.
+    /// Adds an object, if it is missing. Fails with [`io::ErrorKind::AlreadyExists`] if another object takes its place.
     pub fn add(&mut self, object: Object) -> io::Result<()> {
         match self.make(self.own(object), NLM_F_EXCL) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -91,7 +91,7 @@ impl NamespaceRouting {
         Ok(())
     }
 
-    /// Gives another program's address or route the owner's protocol; for a policy rule, adds the owner's equal rule.
+    /// Gives another program's address or route the owner's protocol; for a policy rule, adds an equal owner's rule.
     pub fn adopt(&mut self, object: Object) -> io::Result<()> {
         match object {
             Object::Rule { .. } => self.add(object),
@@ -110,7 +110,7 @@ impl NamespaceRouting {
     /// Removes an object. One that is already gone is not an error.
     pub fn remove(&mut self, object: Object) -> io::Result<()> {
         match object {
-            // The kernel takes the first rule that matches the request, even one with further selectors: only the preference
+            // The kernel deletes the first rule that matches the request, even one with further selectors: only the preference
             // reliably identifies a policy rule (`rule_find` in `net/core/fib_rules.c`).
             Object::Rule { .. } => match self.read()?.ours.into_iter().find(|own| own.object == object) {
                 Some(own) => self.remove_entry(own),
@@ -145,7 +145,7 @@ impl NamespaceRouting {
         }
     }
 
-    /// An object with the owner's protocol. Preference 0 lets the kernel choose one, or matches any.
+    /// An object with the owner's protocol. Preference 0: chosen by the kernel; on removal, any.
     fn own(&self, object: Object) -> RoutingEntry {
         RoutingEntry { protocol: self.owner.protocol, ..object.into() }
     }

@@ -1,6 +1,6 @@
 //! Opens closed standard streams before the runtime starts: the next file opened would get the number of a closed one. Rust's
 //! runtime opens `/dev/null` in their place before `main` and aborts if it is missing, as in a root directory with only the
-//! binary. A closed standard output is remembered, because an answer written to its replacement reaches no caller.
+//! binary. A closed standard output is remembered, because output written to its replacement reaches no caller.
 
 use super::wait;
 use nix::fcntl::{OFlag, open};
@@ -27,7 +27,7 @@ extern "C" fn open_closed() {
     loop {
         let filled = match open(c"/dev/null", OFlag::O_RDWR, Mode::empty()) {
             Ok(null) => null,
-            // Its other end closes here: a read returns the end at once, and a write fails as on a closed descriptor.
+            // The other end closes here: a read returns end of file, and a write fails as on a closed descriptor.
             Err(_) => match pipe() {
                 Ok((reader, _)) => reader,
                 Err(_) => return,

@@ -1,5 +1,5 @@
 //! Users and groups of a process, user namespaces, and IDs in rules, which belong to the user namespace that owns the network
-//! namespace (`sock_net(sk)->user_ns` in `xt_owner.c`). In a pod with `hostUsers: false` that is not ours.
+//! namespace (`sock_net(sk)->user_ns` in `xt_owner.c`). A pod with `hostUsers: false` has its own user namespace.
 
 use super::namespace::NamespaceId;
 use nix::sched::{CloneFlags, unshare};
@@ -73,7 +73,7 @@ fn owner(namespace: &File) -> io::Result<File> {
     }
 }
 
-/// Maps of a user namespace, in our numbers; `None` for our own. A child enters it, so that the kernel shows them.
+/// Maps of a user namespace, in our numbers; `None` for ours. A child enters the namespace to make them readable.
 #[expect(unsafe_code, reason = "a fork is unsafe in general")]
 fn maps(namespace: &File) -> io::Result<Option<[Vec<IdMapRange>; 2]>> {
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
@@ -115,7 +115,7 @@ fn parse(text: &str) -> Vec<IdMapRange> {
     text.lines().filter_map(range).collect()
 }
 
-/// A line of `uid_map` or `gid_map` (`user_namespaces(7)`): maps IDs from `inside` on to outer IDs from `outside` on.
+/// A line of `uid_map` or `gid_map` (`user_namespaces(7)`): maps IDs starting at `inside` to outer IDs starting at `outside`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdMapRange {
     pub inside: u32,

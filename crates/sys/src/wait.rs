@@ -1,4 +1,4 @@
-//! Waits for input, a stop request or a time, and for packets in flight that met the old rules.
+//! Waits for input, a stop request or a deadline, and for packets in flight that met the old rules.
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -42,7 +42,7 @@ impl Requests {
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
                 Ok(_) if descriptors[0].any() == Some(true) => return Ok(Woken::Asked),
-                // After requests: a caller whose work always exceeds its interval must see them too.
+                // Requests come first: a caller whose work always exceeds its interval must see them.
                 Ok(_) if left == Some(Duration::ZERO) => return Ok(Woken::Late),
                 Ok(0) => {}
                 Ok(_) => return Ok(Woken::Ready),
@@ -75,7 +75,7 @@ const INSTEAD: Duration = Duration::from_millis(20);
 /// hook to the next within an RCU read-side critical section (`__netif_receive_skb` in `net/core/dev.c`), and
 /// `MEMBARRIER_CMD_GLOBAL` waits for all such sections (`membarrier(2)`): some 10 to 30 ms.
 pub fn for_packets() {
-    // Refused by kernels without it or with processors that no timer interrupts, and perhaps system call filters.
+    // Refused by kernels without this call or with tickless processors (`nohz_full`), and perhaps by system call filters.
     if membarrier(MembarrierCommand::Global).is_err() {
         thread::sleep(INSTEAD);
     }

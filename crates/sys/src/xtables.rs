@@ -28,7 +28,7 @@ const TARGET_NAME_LENGTH: usize = 29;
 const VERDICT: usize = 32;
 /// `XT_ERROR_TARGET`, which begins every chain that rules call, and ends a table.
 const ERROR: &str = "ERROR";
-/// A kernel verdict, as targets hold it: negative, so that it is not an offset of an entry.
+/// A kernel verdict as stored in targets: negative, unlike an entry's offset.
 const ACCEPT: i32 = -NF_ACCEPT.cast_signed() - 1;
 
 /// True if a table of our network namespace holds more than empty base chains that accept. If the kernel has the table's module

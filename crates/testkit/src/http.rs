@@ -166,7 +166,7 @@ impl Client {
     }
 }
 
-/// Configuration of a client with these versions of TLS, for servers signed by one of the authorities.
+/// Client configuration with these TLS versions, for servers signed by one of the authorities.
 pub fn trusting(
     authorities: impl Iterator<Item = CertificateDer<'static>>,
     versions: &[&'static SupportedProtocolVersion],

@@ -45,8 +45,8 @@ pub fn golden(file: impl AsRef<Path>, text: &str) {
     assert_eq!(now, then, "{}, line {}{section}; UPDATE_GOLDENS=1 writes the file", file.display(), same + 1);
 }
 
-/// A program of another package, beside the program `one`. `cargo test --workspace` has built it; if missing, it is built here.
-/// Otherwise Cargo is not started, as it would wait for another Cargo in the same target folder.
+/// Path of another package's program, beside the program `one`. `cargo test --workspace` has built it. Cargo runs here only if
+/// the program is missing: it would wait for any other Cargo in the target folder.
 pub fn program_beside(one: &str, package: &str) -> PathBuf {
     let folder = Path::new(one).parent().expect("a folder");
     let program = folder.join(package);

@@ -1,5 +1,5 @@
-//! Checks the alerts and the dashboard in `docker/monitoring` against the page that a program exports: each metric they use
-//! exists, with the selected labels and values.
+//! Checks the alerts and the dashboard in `docker/monitoring` against the page that a program exports: each metric used exists,
+//! with the selected labels and values.
 
 use serde_json::Value;
 use std::{collections::BTreeMap, fs, path::Path};

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Files of a scenario: rules for each family, and for both in `nft`.
+/// A scenario's files: iptables rules per family, `nft` rules for both.
 pub const FILES: [&str; 3] = ["v4.rules", "v6.rules", "table.nft"];
 
 pub fn folder() -> PathBuf {
@@ -17,7 +17,7 @@ pub fn folder() -> PathBuf {
     above.into_iter().find(|folder| folder.is_dir()).expect("the catalogue")
 }
 
-/// Scenarios of the selected meshes, by name. Istio's sidecar is the mesh without a name.
+/// Scenarios of the selected meshes, by name. `None` is Istio's sidecar.
 pub fn scenarios(of: impl Fn(Option<&str>) -> bool) -> Vec<Case> {
     let mut cases: Vec<Case> = tables().iter().flat_map(|table| cases(table)).collect();
     cases.extend(entries().into_iter().filter(|path| path.is_dir()).map(Case::of_folder));
@@ -45,7 +45,7 @@ pub struct Case {
     name: String,
     call: Map<String, Value>,
     folder: PathBuf,
-    /// Changes of the folder's files, by file; empty for the folder's own scenario.
+    /// Changes to the folder's files, by name; empty for the folder's own scenario.
     changes: BTreeMap<String, String>,
 }
 
@@ -190,8 +190,8 @@ fn setting(line: &str) -> Option<(String, Value)> {
     Some((key.to_owned(), read))
 }
 
-/// Applies changes to a string. A line without a mark is the string's next equal line, and the change follows it. The error is
-/// the missing line.
+/// Applies changes to a string. An unmarked line locates the string's next equal line; changes apply after it. The error is a
+/// line not found.
 fn applied<'a>(text: &'a str, changes: &'a str) -> Result<String, &'a str> {
     let mut lines = text.lines();
     let mut changed = Vec::new();
@@ -253,7 +253,7 @@ fn difference(old: &str, new: &str) -> String {
     changes
 }
 
-/// Context lines that lead past these lines: the heading of the last table or chain, and the last line; all lines if either also
+/// Context locating the end of these lines: the heading of the last table or chain, and the last line; all lines if either also
 /// occurs earlier.
 fn place<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let Some((last, before)) = lines.split_last() else { return Vec::new() };

@@ -23,7 +23,7 @@ pub fn golden(file: impl AsRef<Path>, sections: impl IntoIterator<Item = (String
     super::golden(file, &text.collect::<String>());
 }
 
-/// Compares each section's answer with the next section, whose name has this ending, like [`golden`].
+/// Like [`golden`], compares each section's answer with the next section, whose name has this ending.
 #[track_caller]
 pub fn answers(file: impl AsRef<Path>, ending: &str, answer: impl Fn(&str) -> String) {
     let questions = read(&file).into_iter().filter(|(name, _)| !name.ends_with(ending));

@@ -26,7 +26,7 @@ fn is_session(section: &str) -> bool {
 }
 
 impl Program {
-    /// Compares the sessions of a file with the current output, which `UPDATE_GOLDENS=1` writes first. Each starts in a new
+    /// Compares a file's sessions with the current output, which `UPDATE_GOLDENS=1` writes first. Each session starts in a new
     /// folder with the files above it, whose scripts are on `PATH`. Values of `variables` differ between runs and are shown as
     /// the variable's name; times in log lines are omitted.
     #[track_caller]

@@ -176,7 +176,7 @@ clientConfig:
 {{- else if contains "@" $image }}
 {{- /* The algorithms and forms of OCI's go-digest; container runtimes refuse any other. */}}
 {{- if not (regexMatch `^[^@]*@(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})$` $image) }}
-{{- $fault = "has an invalid digest; valid is, for example, sha256: and 64 lowercase hexadecimal digits" }}
+{{- $fault = "has an invalid digest; use, for example, sha256: and 64 lowercase hexadecimal digits" }}
 {{- end }}
 {{- /* A colon before the last slash precedes the port of a registry. */}}
 {{- else if not (regexMatch `:[^/]*$` $image) }}

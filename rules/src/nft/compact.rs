@@ -1,8 +1,8 @@
-//! Shortens a chain without changing its meaning, by three facts: rules with the same action whose conditions differ in one field
-//! merge into one rule; a rule may move before another if no packet fulfils both, or if both have the same effect; a rule is
-//! removable if earlier rules decide all its packets.
+//! Shortens a chain without changing its meaning, using three facts: rules with the same action whose conditions differ in one
+//! field merge into one rule; a rule may move before another if no packet fulfils both, or if both have the same effect; a rule
+//! is removable if earlier rules decide all its packets.
 //!
-//! Rules that write marks invalidate earlier knowledge of them: none of the three uses a field across a rule that writes it.
+//! A rule that writes a mark invalidates earlier knowledge of it: no simplification uses a field across such a rule.
 
 use super::{Base, Effect, draft::Draft};
 use crate::field::{Condition, Field};
@@ -34,7 +34,7 @@ pub(super) fn compact(drafts: Vec<Draft>) -> Vec<Draft> {
 }
 
 fn merge(drafts: Vec<Draft>) -> Vec<Draft> {
-    // Most chains have at most one condition on most fields. Merging along one field adds no condition on another.
+    // In most chains, few fields have more than one condition. Merging along one field adds no condition on another.
     let conditions = drafts.iter().flat_map(|draft| &draft.conditions).filter(|condition| !condition.negated);
     let tested: Vec<Field> = conditions.map(|condition| condition.field).collect();
     let is_repeated = |field: &Field| tested.iter().filter(|tested| *tested == field).nth(1).is_some();
@@ -57,10 +57,10 @@ fn merge_along(drafts: Vec<Draft>, field: Field) -> Vec<Draft> {
 struct Merger<'a> {
     fields: &'a [Field],
     drafts: Vec<Draft>,
-    /// Values of each draft that are not yet in its conditions, in sets each at least twice as long as the next: merging a list
-    /// in any order takes little longer than sorting it.
+    /// Each draft's values that are not yet in its conditions, in sets at least twice as long as the next: merging a list in any
+    /// order takes little longer than sorting it.
     later: Vec<Vec<Condition>>,
-    /// The last draft of each kind, by a hash of its rules' common part.
+    /// The last draft for each hash of a rule's common part.
     last: HashMap<u64, usize>,
     /// First of the trailing drafts with the same effect.
     alike_from: usize,
@@ -115,7 +115,7 @@ impl<'a> Merger<'a> {
         self.later.push(Vec::new());
     }
 
-    /// Schedules a condition's values to be added to a draft's.
+    /// Schedules a condition's values for addition to a draft.
     fn absorb_later(&mut self, index: usize, mut more: Condition) {
         let later = &mut self.later[index];
         if let Some(last) = later.last_mut().filter(|last| last.values.precedes(&more.values)) {
@@ -176,7 +176,7 @@ fn same_effect(a: &Draft, b: &Draft) -> bool {
     (&a.effect, &a.report) == (&b.effect, &b.report)
 }
 
-/// True if the order of two neighbours has no effect. `contradict`: no packet fulfils both conditions.
+/// True if two neighbours may swap. `contradict`: true if no packet fulfils both conditions.
 fn commute(a: &Draft, b: &Draft, contradict: impl Fn(&Condition, &Condition) -> bool) -> bool {
     #[cfg(test)]
     crate::intervals::steps::count(1);
@@ -195,7 +195,7 @@ fn is_repeatable(draft: &Draft) -> bool {
     }
 }
 
-/// Removes rules that no packet reaches. Merges owners on the way, because each rule is checked against all earlier ones.
+/// Removes rules that no packet reaches. Merging owners meanwhile saves time: each rule is checked against all earlier rules.
 fn decided(drafts: Vec<Draft>) -> Vec<Draft> {
     let mut kept = Merger::of(&[Field::Uid, Field::Gid]);
     for draft in drafts {
@@ -218,7 +218,7 @@ fn ask_owners_first(mut drafts: Vec<Draft>) -> Vec<Draft> {
     while index < drafts.len() {
         match drafts[index].conditions.iter().position(is_negated_owner) {
             Some(at) if drop_negated_owner(&mut drafts, index, at) => {
-                // Same index again: a moved rule is here now, and a rule may have two such conditions.
+                // Same index again: it may hold a moved rule, or a rule with another such condition.
             }
             Some(_) | None => index += 1,
         }
@@ -259,8 +259,8 @@ struct Fact {
     time: usize,
 }
 
-/// True if earlier rules decide all packets of the draft. An earlier rule with one condition beyond the known facts decides the
-/// packets that fulfil it; the rest fail it, a new fact by which other rules may decide them all.
+/// True if earlier rules decide all the draft's packets. An earlier rule with one condition beyond the known facts decides the
+/// packets that fulfil it. The remaining packets fail it: a new fact for checking other rules.
 fn is_decided(draft: &Draft, earlier: &[Draft]) -> bool {
     let writes = earlier.iter().map(|rule| rule.writes).enumerate();
     let writers: Vec<_> = writes.filter(|(_, writes)| *writes != WriteSet::NOTHING).collect();
@@ -330,8 +330,8 @@ pub(super) type NamedChain = (String, Option<Base>, Vec<Draft>);
 
 /// Splits a chain at negated conditions on the owner, such as `! --uid-owner 1337`. A packet without a socket (a reset, an ICMP
 /// error, a forwarded one) has no owner: in iptables the condition holds (`owner_mt` in `xt_owner.c`); in nf_tables a rule with
-/// any condition on the owner ends there (`nft_meta_get_eval_skugid` in `nft_meta.c`). Before a rule with such a condition,
-/// packets of these owners skip to the rules after it, which become another chain.
+/// any condition on the owner fails (`nft_meta_get_eval_skugid` in `nft_meta.c`). Before a rule with such a condition, packets of
+/// these owners skip to the rules after it, which become another chain.
 pub(super) fn split((name, base, drafts): NamedChain) -> Vec<NamedChain> {
     let mut done: Vec<NamedChain> = Vec::new();
     let mut part: NamedChain = (name.clone(), base, Vec::with_capacity(drafts.len()));
@@ -345,7 +345,7 @@ pub(super) fn split((name, base, drafts): NamedChain) -> Vec<NamedChain> {
         let mut with_owners = [&draft.conditions[..], &owners[..]].concat();
         with_owners.sort();
         let bare = Draft { report: None, writes: WriteSet::NOTHING, ..draft.clone() };
-        // Rules about the same packets, such as the two of one TPROXY, are separated from the rest once.
+        // Rules with the same conditions, such as the two for TPROXY, are split off together.
         let mut same = vec![draft];
         while let Some(next) = drafts.next_if(|next| next.conditions == with_owners) {
             same.push(Draft { conditions: bare.conditions.clone(), ..next });

@@ -1,4 +1,4 @@
-//! Rules on their way from iptables' vocabulary to nf_tables'.
+//! Rules in translation from iptables to nf_tables.
 
 use super::{Base, Effect, Kind};
 use crate::field::{Condition, Field};
@@ -12,7 +12,7 @@ pub(super) struct Draft {
     pub(super) conditions: Vec<Condition>,
     pub(super) report: Option<Target>,
     pub(super) effect: Effect,
-    /// Includes the chains that it leads to.
+    /// Includes the writes of called chains.
     pub(super) writes: WriteSet,
     pub(super) origin: Option<Origin>,
 }
@@ -21,8 +21,8 @@ pub(super) fn chain_name(table: Table, chain: &str) -> String {
     format!("{table}_{chain}")
 }
 
-/// Hook and priority of our base chain: just before iptables', so that ours comes first. Of chains of equal priority, the kernel
-/// calls the last registered first (`nf_hook_entries_grow`).
+/// Hook and priority of our base chain: just before iptables' chain, because the kernel calls chains of equal priority in reverse
+/// order of registration (`nf_hook_entries_grow`).
 pub(super) fn base(table: Table, chain: &Chain) -> Option<Base> {
     base_of(table, chain).map(|base| Base { priority: base.priority - 1, ..base })
 }
@@ -54,7 +54,7 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainW
         });
         let statement = reported.unwrap_or(statement);
         let Some(conditions) = conditions(&statement.rule) else {
-            continue; // No packet fulfils them.
+            continue; // No packet can match.
         };
         let fails_closed = matches!(statement.rule.target, Target::Tproxy { .. });
         let draft = Draft {
@@ -64,7 +64,7 @@ pub(super) fn drafts(table: Table, statements: Vec<&Statement>, written: &ChainW
             writes: written.by(table, &statement.rule.target),
             origin: statement.origin,
         };
-        // If no socket takes a packet, iptables' TPROXY drops it, and nf_tables' lets it go on.
+        // If no socket takes a packet, iptables' TPROXY drops it; nf_tables' TPROXY lets it pass.
         let drop = fails_closed.then(|| Draft {
             report: None,
             effect: Effect::Target(Target::Drop),
@@ -102,7 +102,7 @@ fn conditions(rule: &Rule) -> Option<Vec<Condition>> {
 fn effect(table: Table, target: &Target) -> Effect {
     match target {
         Target::Jump(chain) => Effect::Jump(chain_name(table, chain.as_str())),
-        // Ours come first; the owner calls the chain later, from a base chain. Our rules after it would be too early.
+        // Our chains come first, and the owner calls its chain later: our rules after this jump would run too early.
         Target::JumpForeign(_) => Effect::Target(Target::Accept),
         report if report.is_report() => Effect::None,
         other => Effect::Target(other.clone()),
@@ -125,7 +125,7 @@ pub(super) fn alone(v4: Vec<Draft>, is_base: bool) -> Vec<Draft> {
     is_base.then_some(guard).into_iter().chain(rules).collect()
 }
 
-/// Merges the rules of both families in order: equal rules apply to both; the others get a condition on their family.
+/// Merges both families' rules in order: equal rules apply to both families; other rules get a family condition.
 pub(super) fn join(v4: &[Draft], v6: &[Draft]) -> Vec<Draft> {
     let mut joined = Vec::with_capacity(v4.len() + v6.len());
     for op in capture_diff_slices(Algorithm::Lcs, v4, v6) {

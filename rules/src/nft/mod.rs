@@ -26,7 +26,7 @@ use table::comment;
 
 /// Table equivalent to the rules; `None` if there are none. Without `v6`, IPv6 packets pass untouched.
 pub fn table(name: &str, v4: &Checked, v6: Option<&Checked>) -> Option<InetTable> {
-    // Of both families together, so that equal rules stay equal.
+    // Computed for both families together, to keep equal rules equal.
     let written = ChainWrites::of([Some(v4), v6].into_iter().flatten().map(Checked::rules));
     let mut chains = Vec::new();
     for table in Table::LISTED {
@@ -80,7 +80,7 @@ fn is_list(kind: SetKind, values: &Intervals) -> bool {
     if kind.has_ranges { values.ranges().len() > 1 } else { values.numbers().take(2).count() > 1 }
 }
 
-/// Maximum single ports stored as ranges, as `nft` users write them; more use a hash table, which is faster to write.
+/// Maximum single ports stored as ranges, the usual `nft` form; longer lists use a hash table, which is faster to write.
 const MAX_AS_RANGES: usize = 100;
 
 impl SetKind {

@@ -11,13 +11,13 @@ pub struct InetTable {
     /// Of the family `inet`.
     pub name: String,
     pub sets: Vec<Set>,
-    /// By iptables table: first the base chains, then the others.
+    /// By iptables table: first base chains, then other chains.
     pub chains: Vec<InetChain>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Name of the option's rule, with the kind of its values.
+    /// Name of the option's rule and type of the values.
     pub name: String,
     /// Source and destination sets have the same kind.
     pub kind: SetKind,
@@ -31,15 +31,15 @@ pub struct SetKind {
 }
 
 impl SetKind {
-    /// True if the kernel needs a flag to choose a hash table, the flag of sets whose values may expire (ours never do): for
-    /// two-byte keys without ranges it would choose a bitmap, where adding 5,000 values took a quarter of a second. Such a set
-    /// also states its size: a hash table that grows after the commit (`rhashtable`) is listed with missing values.
+    /// True if the kernel needs a flag to choose a hash table: the timeout flag, although our values never expire. For two-byte
+    /// keys without ranges, it would choose a bitmap, where adding 5,000 values took a quarter of a second. Such a set also
+    /// states its size: a hash table that grows after the commit (`rhashtable`) is listed with missing values.
     pub fn asks_for_hash(self) -> bool {
         self == Self { data_type: DataType::Port, has_ranges: false }
     }
 }
 
-/// Interval of the kernel's search for expired values, in days: about the maximum of 32-bit milliseconds.
+/// Days between the kernel's searches for expired values: about the maximum of 32-bit milliseconds.
 pub const NEVER_DAYS: u32 = 49;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl InetRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
     pub condition: Condition,
-    /// Name of the set. Without one the values are a single range, or bits to be tested together.
+    /// Name of the set; `None` for a single range, or for bits tested together.
     pub set: Option<String>,
 }
 

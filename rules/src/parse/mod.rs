@@ -35,13 +35,13 @@ pub enum Problem {
     Foreign(String),
 }
 
-/// Parses output of `iptables-save`, with rules of any program. Chains with names that [`crate::ChainName`] excludes are skipped:
-/// a rule that leads to one is unknown. Fails at the first line that does not belong there.
+/// Parses `iptables-save` output with any program's rules. Chains whose names [`crate::ChainName`] refuses are skipped, and rules
+/// that lead to them are unknown. Fails at the first invalid line.
 pub fn listing(text: &str, family: Family) -> Result<Listing, ParseError> {
     listing_of(text, family, |_| true)
 }
 
-/// [`listing`] of some tables, by their numbers from 0.
+/// Like [`listing`], for tables selected by number, from 0.
 pub(crate) fn listing_of(
     text: &str,
     family: Family,
@@ -153,7 +153,7 @@ pub(crate) fn read(
     Ok(blocks)
 }
 
-/// The table that has exactly these base chains; `filter`, not `security`.
+/// The table with exactly these base chains; `filter` rather than `security`.
 fn table_with<'a>(names: impl Iterator<Item = &'a str>) -> Option<Table> {
     let names: BTreeSet<&str> = names.collect();
     let has_these = |table: &Table| {
@@ -192,7 +192,7 @@ pub(crate) enum Entry<'a> {
         position: Position,
         words: Vec<String>,
         text: String,
-        /// `iptables-save -c` prints them before the rule.
+        /// Printed before the rule by `iptables-save -c`.
         hits: Option<Hits>,
     },
 }
@@ -234,8 +234,8 @@ fn counted(text: &str) -> (Option<Hits>, &str) {
     (hits, rest)
 }
 
-/// Splits at spaces. A double quote at the start of a word encloses it; inside, a backslash escapes the next character
-/// (`xtables_save_string`). Elsewhere in a word, and at the start of a name, a quote is part of it.
+/// Splits at spaces. A word that starts with a double quote is quoted: a backslash escapes the next character
+/// (`xtables_save_string`). Elsewhere in a word, and at the start of a name, a quote is an ordinary character.
 fn words(text: &str) -> Result<Vec<String>, Problem> {
     let precedes_name = |word: &String| matches!(word.as_str(), "-i" | "-o" | "-j" | "-g");
     let mut words: Vec<String> = Vec::new();

@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
             self.leave_module();
             self.module = Some(Module { name, place: self.conditions.len(), is_used: false });
             match *name {
-                // Only their options are conditions.
+                // Not conditions without options.
                 "tcp" | "udp" | "icmp" | "icmp6" | "comment" | "multiport" | "owner" | "conntrack"
                 | "state" | "mark" | "connmark" | "addrtype" => {}
                 _ => self.conditions.push(ListedCondition::Unknown(option.text())),
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
             return;
         }
         if !option.negated && matches!((option.name, option.values.as_slice()), ("-p", ["all" | "0"])) {
-            return; // It matches every packet, and listings omit it.
+            return; // A match for every packet, which listings omit.
         }
         if self.widens(option) {
             return;
@@ -120,8 +120,8 @@ impl<'a> Reader<'a> {
         self.conditions.push(condition);
     }
 
-    /// True if an option changes the meaning of the condition before it: both are then kept as text only. A group may be
-    /// supplementary (`owner_mt`), and an address local but not on the interface (`addrtype_mt_v1`).
+    /// True if an option changes the meaning of the condition before it: both are then kept as text only. `owner_mt` can match
+    /// supplementary groups, and `addrtype_mt_v1` only the interface's addresses.
     fn widens(&mut self, option: &Words<'a>) -> bool {
         let module = self.module.as_ref().map_or("", |module| module.name);
         let before = |condition: &ListedCondition| match (condition, option.name, module) {
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
             ("--gid-owner", "owner") => Match::GidOwner(negatable(negated, value)?),
             ("--ctstate", "conntrack") => Match::ConnState(with(negated, states(value)?)),
             ("--state", "state") => {
-                // We never write the older module, so our text can't delete a rule with it.
+                // We never write the older `state` module, so our text can't delete its rules.
                 self.is_exact = false;
                 Match::ConnState(with(negated, states(value)?))
             }
@@ -256,7 +256,7 @@ fn negatable<T: FromStr>(negated: bool, value: &str) -> Option<Negatable<T>> {
     value.parse().ok().map(|value| with(negated, value))
 }
 
-/// Ranges in matches have a colon; iptables reads a dash as a service name's.
+/// Ranges in matches have a colon; a dash belongs to service names.
 fn ports(negated: bool, value: &str) -> Option<Negatable<PortRange>> {
     (!value.contains('-')).then(|| negatable(negated, value))?
 }

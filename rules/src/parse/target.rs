@@ -3,7 +3,7 @@
 use crate::{Action, LogLevel, Mark, PortRange, Target};
 use std::net::{IpAddr, SocketAddr};
 
-/// The boolean is true if the model is exact. A chain can't have the name of an extension, which takes precedence.
+/// The boolean is true if the model is exact. A chain can't have an extension's name: the extension wins.
 pub(super) fn action(name: &str, options: &[&str]) -> (Action, bool) {
     if let Some(target) = exact(name, options) {
         return (Action::Target(target), true);
@@ -114,7 +114,7 @@ fn destination(text: &str) -> Option<Action> {
     let ports: PortRange = ports.parse().ok()?;
     let address = match address {
         "" => None,
-        // Only the standard library's own notation has brackets where they belong.
+        // The standard library's parser checks the brackets.
         address => Some(format!("{address}:{}", ports.first()).parse::<SocketAddr>().ok()?.ip()),
     };
     Some(Action::Destination { address, ports: Some(ports) })

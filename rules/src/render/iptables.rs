@@ -54,7 +54,7 @@ pub fn change(change: &TableChange) -> String {
             line(&mut text, format_args!("-A {chain} {}", fitting_text(rule)));
         }
     }
-    // Inserts neighbours last first, at one position: `iptables-restore` counts all rules before a position.
+    // Inserts neighbours at one position, last first: `iptables-restore` counts all rules before a position.
     for neighbours in change.insert.chunk_by(|one, next| (&one.0, one.1 + 1) == (&next.0, next.1)) {
         let first = neighbours[0].1;
         for (chain, _, rule) in neighbours.iter().rev() {
@@ -103,7 +103,7 @@ fn line_text(line: &ListedRule) -> String {
     }
 }
 
-/// The usual form, or a shorter one if it has too many words (only possible with owner lists): `-mowner ! --gid-owner=1`.
+/// The standard form or, if owner lists make that too many words, a shorter form: `-mowner ! --gid-owner=1`.
 fn fitting_text(line: &ListedRule) -> String {
     let rule = match line {
         ListedRule::Typed(rule) | ListedRule::Inherited(rule) if is_too_long(rule) => rule,

@@ -214,7 +214,7 @@ fn dashed(interval: Interval, write: impl Fn(u128) -> String) -> String {
     }
 }
 
-/// TPROXY may be for packets of one family only.
+/// TPROXY may apply to one family only.
 pub fn target(target: &Target, family: Option<Family>) -> String {
     match target {
         Target::Accept => "accept".to_owned(),
@@ -240,7 +240,7 @@ pub fn target(target: &Target, family: Option<Family>) -> String {
     }
 }
 
-/// Bits outside the mask are kept; bits inside are set to the value's.
+/// Keeps bits outside the mask; sets bits inside to the value's bits.
 fn set_mark(of: &str, mark: Mark) -> String {
     match mark.is_whole() {
         true => format!("{of} set {}", mark.value),

@@ -83,7 +83,7 @@ impl Walker<'_> {
                 return Ok(if accepts { NextStep::Accepted } else { NextStep::Returned });
             }
             Target::Drop => return Err(Stop::Over(Verdict::Drop, Some(decider))),
-            // Our rule set alone lacks the foreign chain, so the chain's decision is unknown.
+            // Our rule set lacks the foreign chain, so that chain's decision is unknown.
             Target::Jump(_) | Target::JumpForeign(_) => return self.call(walk, leads_to, at),
             Target::Redirect(ports) => return self.redirect(walk, CaptureKind::Redirect(*ports), at),
             Target::Tproxy { port, mark } => {
@@ -127,7 +127,7 @@ impl Walker<'_> {
         Ok(NextStep::Next)
     }
 
-    /// Puts packets in a zone by a connection template. nf_tables attaches one even to an untracked packet, which is then tracked
+    /// Attaches a zone's connection template to packets. nf_tables does so even for untracked packets, which are then tracked
     /// (`nft_ct_set_zone_eval`); iptables does not (`xt_ct_target`).
     fn put_in_zone(&self, walk: &mut SetWalk, at: At) {
         let now = &mut walk.now;

@@ -1,4 +1,4 @@
-//! Partition of a packet set by its walks' endings: a walk splits wherever a condition splits its packets.
+//! Partitions packet sets by the endings of walks: a walk splits wherever a condition splits its packets.
 
 use super::facts::Asked;
 use super::set::{By, Packet, PacketSet, Routing, Way};
@@ -8,7 +8,7 @@ use super::walk::{SetWalk, Walker};
 use crate::{ConnState, RuleSet, Statement, field::Field};
 use std::collections::BTreeSet;
 
-/// The remaining budget, in met rules, which bounds queries about long lists.
+/// Remaining budget in rules met; bounds queries about long lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     left: Option<usize>,
@@ -42,7 +42,7 @@ pub struct Region {
     pub rules: Vec<At>,
 }
 
-/// Regions of some packet sets. No packet is in two regions.
+/// Disjoint regions of packet sets.
 #[derive(Clone, Debug, Default)]
 pub struct Atlas {
     pub regions: Vec<Region>,
@@ -75,7 +75,7 @@ impl Atlas {
                     atlas.regions.push(Region { packets: walk.set, ending, rules });
                 }
                 Err(divider) => {
-                    // The rule's own packets first, so that regions are in the order of rules.
+                    // The rule's own packets come first, to keep regions in rule order.
                     let mut others = walk.clone();
                     walk.set.narrow(&divider.by, divider.is_positive);
                     others.set.narrow(&divider.by, !divider.is_positive);
@@ -96,7 +96,7 @@ impl Atlas {
     }
 }
 
-/// Walks a packet. If another order of chains or missing rules could decide differently, the verdict is unknown.
+/// Returns a packet's outcome. The verdict is unknown if another chain order or missing rules could change it.
 pub fn walk(view: &View, routing: &Routing, packet: &Packet) -> Outcome {
     trace(view, routing, packet).0
 }
@@ -191,7 +191,7 @@ mod tests {
         check("-A OUTPUT -d 10.1.0.0/16 -j RETURN\n-A OUTPUT -d 10.0.0.0/8 -j R\n", &[]);
         check("-A OUTPUT -p tcp --dport 80 -j R\n-A OUTPUT -p tcp --dport 80 -j RETURN\n", &[(2, 1)]);
         check("-A OUTPUT -p tcp --dport 1:99 -j RETURN\n-A OUTPUT -p tcp --dport 80 -j RETURN\n", &[(2, 1)]);
-        // Only both rules together leave no packet.
+        // The first two together cover the third.
         check(
             "-A OUTPUT -p tcp --dport 1:49 -j RETURN\n-A OUTPUT -p tcp --dport 50:99 -j RETURN\n\
              -A OUTPUT -p tcp --dport 40:60 -j R\n-A OUTPUT -p udp -j R\n",

@@ -70,7 +70,7 @@ impl MarkNow {
         Self { keep: self.keep & !mark.mask, xor: mark.set_in(self.xor), ..self }
     }
 
-    /// Sent bits that give this mark the given bits; `None` if none do.
+    /// Sent bits that yield `bits` in this mark; `None` if impossible.
     fn sent_bits(self, bits: Mark) -> Option<Mark> {
         let value = (bits.value ^ self.xor) & bits.mask;
         let mask = bits.mask & self.keep;
@@ -82,7 +82,7 @@ impl MarkNow {
     }
 }
 
-/// The state of a walk except its place. `None` is an unknown value, unless documented otherwise.
+/// A walk's state, except its position. `None` means unknown unless documented otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Now {
     pub(super) source_sent: bool,
@@ -110,14 +110,14 @@ pub(super) struct Now {
     pub(super) translated: Option<At>,
     /// True once destination NAT is decided: later chains are skipped (`nf_nat_initialized` in `nf_nat_inet_fn`).
     pub(super) destination_done: bool,
-    /// The same for source NAT.
+    /// Like `destination_done`, for source NAT.
     pub(super) source_done: bool,
-    /// True if a rule may have written its type of service.
+    /// True if a rule may have changed the type of service.
     pub(super) tos_changed: bool,
     pub(super) rerouted: bool,
-    /// True if a rule's mark keeps the packet here, though its destination is elsewhere: a socket may get it.
+    /// True if a rule's mark delivers the packet locally despite its remote destination; a socket may receive it.
     pub(super) taken_by_mark: bool,
-    /// True if such a mark may keep it here.
+    /// True if a mark may deliver the packet locally.
     pub(super) perhaps_taken: bool,
     /// Fields that rules have read and written, while the order of chains is unknown.
     pub(super) read: TouchedFields,
@@ -249,7 +249,7 @@ impl Now {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// A field has one of these values, or a mark one of these bit groups. `is_match` is true for iptables, where "not this
-    /// owner" holds for a packet without a socket (`xt_owner.c`, `owner_mt`); an nf_tables rule ends there.
+    /// owner" holds for a packet without a socket (`xt_owner.c`, `owner_mt`); an nf_tables rule then fails.
     Field {
         condition: Condition,
         marks: Vec<Mark>,
@@ -303,7 +303,7 @@ pub(super) enum Loaded {
     Sent,
     OneOf(Interval),
     Mark(MarkNow),
-    /// No value; a rule that tests it ends there (`NFT_BREAK`).
+    /// No value: a rule that tests the field fails (`NFT_BREAK`).
     Nothing,
     Unknown,
 }

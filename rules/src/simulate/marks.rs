@@ -1,4 +1,4 @@
-//! Sets of marks. A condition fixes some bits of a mark, which ranges can't represent.
+//! Sets of marks. Conditions test single bits, which ranges can't represent.
 
 use crate::{Mark, field::Intervals};
 
@@ -73,7 +73,7 @@ impl Marks {
         both.sample().map(|_| both)
     }
 
-    /// Marks that are not in the other set, in sets that are disjoint if the other's holes are.
+    /// Marks outside the other set, as sets that are disjoint if `other`'s holes are.
     pub fn minus(&self, other: &Self) -> Vec<Self> {
         let mut outside = self.clone();
         outside.narrow(other.within, false);
@@ -120,7 +120,7 @@ fn sample(bits: Mark, others: &[Mark]) -> Option<u32> {
         return None;
     }
     let bit = 1 << divided.trailing_zeros();
-    // Zero first: usual marks have few bits.
+    // Zero first: typical marks have few bits.
     [0, bit]
         .into_iter()
         .find_map(|value| sample(Mark { value: bits.value | value, mask: bits.mask | bit }, &meeting))

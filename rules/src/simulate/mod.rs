@@ -1,8 +1,8 @@
 //! Simulation of a packet's path through rules: its verdict, and the rules that it meets.
 //!
 //! The walk follows the kernel: each hook's base chains by priority, both iptables' and nf_tables', and each chain's rules in
-//! order, with marks and addresses as changed by earlier rules. The result is for the first packet of a connection unless the
-//! packet has another state. If an unknown rule could matter, the verdict is [`Verdict::Unknown`]; nothing is guessed.
+//! order, with marks and addresses as changed by earlier rules. A packet counts as its connection's first unless its state
+//! differs. If an unknown rule could matter, the verdict is [`Verdict::Unknown`]; nothing is guessed.
 //!
 //! Not modelled: listeners; routes, neighbours and addresses of `lo`; other policy rules; tc filters; `rp_filter`; IPsec;
 //! bridges.

@@ -6,7 +6,7 @@ use crate::{Action, Hook, Port, PortRange, Target, nft::Kind};
 use std::net::SocketAddr;
 
 /// Outcome of a packet's reported walk to `destination`. `steps` are the matching rules in order; `dropped` is the rule or chain
-/// policy that dropped it, if any. No condition is evaluated here.
+/// policy that dropped the packet, if any. No condition is evaluated.
 pub fn replay(view: &View, destination: SocketAddr, steps: &[Step], dropped: Option<At>) -> Outcome {
     let mut captured: Option<(Verdict, At)> = None;
     let mut passed: Option<(bool, At)> = None;

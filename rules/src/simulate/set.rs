@@ -1,4 +1,4 @@
-//! Sets of packets: for each field its possible values, independent of the other fields.
+//! Packet sets: each field's possible values, independent of other fields.
 
 use super::marks::Marks;
 use crate::field::{Field, Interval, Intervals, interface_number, protocol_number};
@@ -17,7 +17,7 @@ pub enum Way {
 
 const FIELDS: usize = 8;
 
-/// Packets of one family, way and connection state: all combinations of these sent values.
+/// Packets of one family, direction and connection state: all combinations of the values below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketSet {
     pub family: Family,
@@ -42,7 +42,7 @@ pub(super) enum By {
     Connmark(Mark),
 }
 
-/// Index of a field's values; `None` for fields that are not sets of numbers, or that all packets share.
+/// Index of a field's values; `None` for fields without number sets, or with one value for all packets.
 const fn slot(field: Field) -> Option<usize> {
     match field {
         Field::InInterface | Field::OutInterface => Some(0),
@@ -196,7 +196,7 @@ impl PacketSet {
         self.common(&Self::one(packet)).is_some()
     }
 
-    /// A packet of the set, with usual values where possible; `None` if no interface can have such a name.
+    /// A packet of the set, with typical values where possible; `None` if no valid interface name is possible.
     pub fn sample(&self, usual: &dyn Fn(Field) -> Vec<u128>) -> Option<Packet> {
         let family = self.family;
         let pick = |field: Field| {
@@ -232,7 +232,7 @@ impl PacketSet {
     }
 }
 
-/// A value of the longest range; for a network, an address that a host may have.
+/// A value in the range; for a network, an address that a host may have.
 fn inner(range: &Interval) -> u128 {
     if range.last - range.first > 1 << 7 { range.first + 1 } else { range.first }
 }
@@ -292,7 +292,7 @@ pub struct Packet {
     pub protocol: Protocol,
     pub source: SocketAddr,
     pub destination: SocketAddr,
-    /// Its mark as set by the sender's `SO_MARK`; 0 for none.
+    /// Mark set by the sender's `SO_MARK`; 0 for none.
     pub mark: u32,
     pub connmark: u32,
     pub state: ConnState,
@@ -306,7 +306,7 @@ impl Packet {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routing {
-    /// Marks of packets that policy rules deliver here, whatever their destination, by a local default route.
+    /// Marks for which policy rules deliver packets locally by a local default route, whatever the destination.
     pub local_marks: Vec<Mark>,
     pub addresses: Vec<IpAddr>,
 }

@@ -1,6 +1,6 @@
-//! Base chains of equal priority, whose order is unknown: the kernel calls the last registered first, but the order can't be
-//! read. Each is walked from the same entry. If none reads a field that another writes, every order has the same effect, the sum
-//! of all effects. Otherwise the field becomes unknown, and the walks are repeated.
+//! Base chains of equal priority: the kernel calls the last registered first, but this order can't be read. Each chain is walked
+//! from the same state. If no chain reads a field that another writes, every order has the same effect: the sum of all effects.
+//! Otherwise the field becomes unknown, and the walks are repeated.
 
 use super::facts::{Loaded, MarkNow, Now, TouchedFields};
 use super::trace::{At, CaptureKind, Verdict};
@@ -47,7 +47,7 @@ impl Tie {
             let others = self.ends.iter().enumerate().filter(|(other, _)| *other != index);
             for (_, (_, reader)) in others {
                 let mut both = writer.written.common(reader.read);
-                // Of two NAT chains, the one that decides ends NAT for the other.
+                // A NAT chain that decides ends NAT for the other.
                 if writer.in_nat && reader.in_nat {
                     (both.source, both.destination) = (false, false);
                 }
@@ -85,7 +85,7 @@ impl Walker<'_> {
     pub(super) fn untie(&self, walk: &mut SetWalk) -> Result<(), Stop> {
         let Some(tie) = walk.tie.clone() else { return Ok(()) };
         let conflict = tie.conflict();
-        // A mark with unknown bits is unknown.
+        // A partly unknown mark counts as unknown.
         let all = |bits: u32| if bits == 0 { 0 } else { u32::MAX };
         let forget = TouchedFields { mark: all(conflict.mark), connmark: all(conflict.connmark), ..conflict };
         let (entry, ends, mut forgotten) = (tie.entry, &tie.ends, tie.forgotten);
@@ -106,7 +106,7 @@ impl Walker<'_> {
             return Err(undefined(ends.iter().find_map(of_chain)));
         }
         let stops: Vec<(Verdict, Option<At>)> = ends.iter().filter_map(|(end, _)| end.err()).collect();
-        // NAT chains after the one that translates are skipped (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`).
+        // After a chain translates, other NAT chains are skipped (`nf_nat_inet_fn` in `net/netfilter/nf_nat_core.c`).
         let translates = |now: &Now| {
             let written = now.written.destination || now.written.source;
             now.in_nat && (written || now.captured != entry.captured)

@@ -57,7 +57,7 @@ pub struct Ending {
     pub verdict: Verdict,
     /// True for a redirect that keeps each packet's port, so `verdict` has no port.
     pub keeps_port: bool,
-    /// The deciding rule: for a chain that only redirects, the rule that led there.
+    /// The deciding rule; for a redirect-only chain, the rule that jumps there.
     pub decided_by: Option<At>,
     /// New destination from another tool's rule, if any.
     pub translated: Option<(Binding<IpAddr>, Binding<PortRange>)>,

@@ -1,5 +1,5 @@
-//! Rules arranged for walking: chains by index, jumps resolved. Made from a rule set, with the rules' provenance, or from
-//! listings, without provenance; one view can hold a namespace's rules.
+//! Rules arranged for walking: chains by index, jumps resolved. A view is made from a rule set, with provenance, or from
+//! listings, without provenance, and can hold a namespace's rules.
 
 use super::{facts::Asked, trace::At};
 use crate::field::{Condition, Field, Interval, Intervals, family_number};
@@ -13,7 +13,7 @@ use std::{borrow::Cow, ops::Range};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewRule {
-    /// Source text; `None` for rules that were made here.
+    /// Listed text; `None` for a rule set's rules.
     pub text: Option<String>,
     pub conditions: Vec<ListedCondition>,
     pub(super) asked: Vec<Asked>,
@@ -22,7 +22,7 @@ pub struct ViewRule {
     pub action: Action,
     pub comment: String,
     pub origin: Option<Origin>,
-    /// The chain of its target; `None` if there is no such chain.
+    /// The target's chain; `None` if it does not exist.
     pub leads_to: Option<usize>,
     /// `None` if the listing has no counters.
     pub hits: Option<Hits>,
@@ -34,16 +34,16 @@ pub struct ViewChain {
     pub table: Cow<'static, str>,
     pub chain: String,
     pub base: Option<Base>,
-    /// Meaningless in a chain that the kernel does not call.
+    /// Meaningful only in a base chain.
     pub policy: Policy,
     pub rules: Vec<ViewRule>,
     pub(super) runs: Vec<RuleRun>,
-    /// True if only one of its rules affects packets. The rule that leads here is then reported as the decider.
+    /// True if only one of its rules affects packets. The rule that leads here is then reported as decisive.
     pub(super) has_single_effect: bool,
     pub(super) is_nftables: bool,
 }
 
-/// Base chains by hook, in the kernel's order, which is unknown within a group: the last registered comes first.
+/// Base chains by hook, in kernel order. Within a group, the unknown order of registration decides.
 pub(super) type ChainGroups = [Vec<Vec<usize>>; Hook::ALL.len()];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl View {
         Self { family, chains: Vec::new(), groups: ChainGroups::default(), tracks: Some(false), gap: None }
     }
 
-    /// The view, with rules possibly missing for this reason: every verdict becomes unknown.
+    /// Records why rules may be missing: every verdict becomes unknown.
     #[must_use]
     pub fn with_gap(self, gap: Option<String>) -> Self {
         Self { gap, ..self }
@@ -135,7 +135,7 @@ impl View {
     pub fn of_listing(listing: Listing) -> Self {
         let mut view = Self::empty(listing.family);
         view.add_listing(listing, None);
-        // The rest of its namespace is unknown, but usually requires the kernel to track connections.
+        // The namespace's other rules are unknown, but usually make the kernel track connections.
         view.tracks = Some(true);
         view
     }
@@ -247,7 +247,7 @@ impl View {
         !matches!(action, Some(Action::Goto(_) | Action::Call { returns: false, .. }))
     }
 
-    /// The rule to report for the effect of `at`: the one that led to its chain, if the chain has no other effect.
+    /// The rule to report for the effect of `at`: its caller, if its chain has no other effect.
     pub(super) fn decider(&self, at: At, caller: Option<At>) -> At {
         let leads = |caller: &At| self.chains[at.chain].has_single_effect && self.returns(*caller);
         caller.filter(leads).unwrap_or(at)
@@ -308,7 +308,7 @@ impl View {
             known => Some(matches!(known.field(), Some(Field::ConnState | Field::Connmark(_)))),
         };
         let of_action = |action: &Action| match action {
-            // Only for the address's family in a table of both (`nft_nat_init`).
+            // In an `inet` table, only the address's family (`nft_nat_init`).
             Action::Destination { .. } => Some(self.is_of_family(rule)),
             Action::Source(program) if program == "nat" => Some(self.is_of_family(rule)),
             Action::Source(_) | Action::RedirectSamePort | Action::UnknownZone(_) => Some(true),
@@ -346,7 +346,7 @@ impl View {
         self.chains[chain].base.map(rank)
     }
 
-    /// By chain, the number of leading rules that the family's packets may reach, by conditions on the family alone.
+    /// Number of leading rules in each chain that the family's packets may reach, judging by family conditions alone.
     pub fn reach(&self) -> Vec<usize> {
         let mut reach = vec![0; self.chains.len()];
         let mut open: Vec<usize> =
@@ -400,8 +400,8 @@ const NF_IP_PRI_NAT_SRC: i32 = 100;
 
 const IPTABLES_DNAT_RANK: (i32, i32) = (NF_IP_PRI_NAT_DST, NF_IP_PRI_NAT_DST);
 
-/// Position of the kernel's call, and position among the chains called there. All NAT chains are called from one position, by
-/// priority (`nf_nat_register_fn`); their order relative to other chains there can't be read.
+/// Priority of the kernel's call, then of the chain within that call. All NAT chains are called at one priority
+/// (`nf_nat_register_fn`); their order relative to other chains of that priority can't be read.
 fn rank(base: Base) -> (i32, i32) {
     let Base { kind, hook, priority } = base;
     match (kind, hook) {
@@ -411,7 +411,7 @@ fn rank(base: Base) -> (i32, i32) {
     }
 }
 
-/// A long run of rules on the same fields, such as thousands of networks, which small sets skip.
+/// Long run of rules on the same fields, such as thousands of networks; small sets skip non-matching rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RuleRun {
     pub(super) rules: Range<usize>,
@@ -421,11 +421,11 @@ pub(super) struct RuleRun {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunField {
     pub(super) field: Field,
-    /// Ranges sorted by first value, each with its rule and with the greatest value of all ranges up to it.
+    /// Ranges sorted by first value, each with its rule and the greatest value so far.
     ranges: Vec<(Interval, usize, u128)>,
 }
 
-/// Shorter runs are met rule by rule; so are all runs by a set that has more ranges, or meets more of the rules.
+/// Shorter runs are walked rule by rule; so is every run for a set with more ranges or matching rules.
 const FEW: usize = 32;
 
 impl RuleRun {

@@ -1,13 +1,13 @@
 //! The walk itself: hooks, tables, chains, and the effects of targets.
 //!
 //! A walk is data, and proceeds in steps. A step that depends on a difference among the set's packets changes nothing and returns
-//! the condition that splits them; the walk then continues for both parts.
+//! the condition that splits the set; the walk continues for both parts.
 //!
 //! Kernel facts behind the walk, each verified by the oracle in `tests/oracle`:
 //! - A hook's interfaces are fixed on entry: `filter` sees the interfaces from before `nat` redirected packets (`nf_hook_state`
 //!   in `linux/netfilter.h`).
 //! - A packet that a machine sends to itself passes OUTPUT and POSTROUTING, then PREROUTING and INPUT, with its mark and
-//!   connection, but without its socket. `nat` has decided by then.
+//!   connection, but without its socket. There, `nat` has already decided.
 //! - `nat` sees only packets that start a connection (`nf_nat_inet_fn`).
 //! - TPROXY ends only its own table's walk. The socket it assigns gets the packet, even if `nat` rewrites it afterwards, and a
 //!   packet that has a socket is never forwarded (`ip_forward`).
@@ -19,16 +19,16 @@ use super::trace::{At, CaptureKind, Ending, Matched, Step, Verdict};
 use super::view::{View, ViewRule};
 use crate::{Action, ConnState, Hook, Mark, Policy, Port, PortRange, field::Field, nft::Kind};
 
-/// Rule limit for one walk: text can have chains that reach themselves, which the kernel refuses.
+/// Rule limit for one walk: unlike the kernel, listings may have chains that reach themselves.
 const MAX_STEPS: usize = 100_000;
 
-/// In a chain of this priority, conntrack's own, conntrack may or may not have seen the packet.
+/// Conntrack's own priority: a chain of this priority may run before or after conntrack.
 const NF_IP_PRI_CONNTRACK: i32 = -200;
 
 pub(super) enum Stop {
     /// This condition splits the set; nothing has changed.
     Divided(Divider),
-    /// The walk ends early, with this verdict and by this rule.
+    /// The walk ends early: verdict and deciding rule.
     Over(Verdict, Option<At>),
     Done,
 }
@@ -40,7 +40,7 @@ pub(super) enum NextStep {
     Accepted,
 }
 
-/// End of a base chain: packets go on, or end by a rule or a policy.
+/// Result of a base chain: packets go on, or a rule or policy decides.
 pub(super) type ChainEnd = Result<(), (Verdict, Option<At>)>;
 
 #[derive(Clone)]
@@ -57,7 +57,7 @@ pub(super) struct SetWalk {
     pub(super) tie: Option<Box<Tie>>,
     pub(super) is_tie: bool,
     pub(super) steps: usize,
-    /// Rules that its packets matched or may have matched; for a single packet, every met rule.
+    /// Rules that its packets matched or may have matched; for a single packet, every rule met.
     pub(super) met: Vec<Step>,
 }
 
@@ -123,7 +123,7 @@ impl Now {
         self.in_nat && matches!(self.hook, Hook::Input | Hook::Postrouting)
     }
 
-    /// End of packets that may or may not stay on this machine: unknown, by the rule that let them pass.
+    /// Unknown verdict for packets that may or may not stay here, decided by the rule that passed them.
     fn undecided(&self) -> Stop {
         Stop::Over(Verdict::Unknown, self.passed.map(|(_, at)| at))
     }
@@ -220,7 +220,7 @@ impl Walker<'_> {
         let now = &mut walk.now;
         now.in_nat = base.kind == Kind::Nat;
         let is_asked = now.starts_connection() && !now.is_settled();
-        // NAT needs connections, and the kernel tracks none unless a rule requires it.
+        // NAT needs connections, and the kernel tracks none unless a rule requires tracking.
         if now.in_nat && (!is_asked || self.view.tracks == Some(false)) {
             walk.place.1 += 1;
             if let Some(tie) = &mut walk.tie {
@@ -276,7 +276,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// The next rule in a long run that the packets may match. A single packet meets every rule.
+    /// The next rule that the packets may match in a long run. A single packet meets every rule.
     fn led(&self, walk: &mut SetWalk, at: At) -> At {
         if self.is_single {
             return at;
@@ -296,8 +296,7 @@ impl Walker<'_> {
     fn fulfilled(&self, walk: &mut SetWalk, rule: &ViewRule, at: At) -> Result<NextStep, Stop> {
         walk.now.tos_changed |= rule.action.sets_tos();
         for action in &rule.first {
-            // An nf_tables rule ends when it reads a missing connection's mark (`nft_ct_get_eval`) or, in some kernels, a
-            // template's.
+            // nf_tables rules fail on a missing connection's mark (`nft_ct_get_eval`) or, in some kernels, a template's mark.
             if matches!(action, Action::Target(target) if target.reads_connmark()) {
                 match walk.now.connection() {
                     Connection::None(_) => return Ok(NextStep::Next),
@@ -310,7 +309,7 @@ impl Walker<'_> {
         self.act(walk, &rule.action, rule.leads_to, at)
     }
 
-    /// Evaluates all conditions of a rule. One failure decides, even if others are unknown.
+    /// Evaluates a rule's conditions. One known failure decides even if other conditions are unknown.
     fn matched(&self, walk: &mut SetWalk, rule: &ViewRule) -> Result<Matched, Stop> {
         let (mut unsure, mut divided) = (None, None);
         for (index, asked) in rule.asked.iter().enumerate() {
@@ -355,7 +354,7 @@ impl Walker<'_> {
 
     fn leave_chain(&self, walk: &mut SetWalk, mut end: ChainEnd) -> Result<(), Stop> {
         let chain = self.base_chain(walk);
-        // Source NAT that drops nothing leaves the source, and possibly the marks, unknown, and the packet goes on.
+        // After unknown source NAT that can't drop, packets go on with unknown source and possibly unknown marks.
         if matches!(end, Err((Verdict::Unknown, _))) && walk.now.is_source_nat() && !self.nat_may_drop(walk) {
             walk.now.source_sent = false;
             walk.now.written.source = true;
@@ -381,7 +380,7 @@ impl Walker<'_> {
         Ok(())
     }
 
-    /// True if this or a later NAT chain may drop. Later chains are called only until source NAT is decided.
+    /// True if this or a later NAT chain may drop packets. Source NAT, once decided, skips later chains.
     fn nat_may_drop(&self, walk: &SetWalk) -> bool {
         let groups = &self.view.groups[walk.now.hook as usize][walk.place.0..];
         let mut chains = groups.iter().flatten();
@@ -420,7 +419,7 @@ impl Walker<'_> {
         if one.of_connection != other.of_connection {
             return Ok(None);
         }
-        // Equal exactly if the sent mark has the differing bits among the bits that only one keeps.
+        // The marks are equal if the sent mark's bits in `kept` equal `differing`.
         let (kept, differing) = (one.keep ^ other.keep, one.xor ^ other.xor);
         if differing & !kept != 0 {
             return Ok(Some(true));

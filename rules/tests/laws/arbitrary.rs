@@ -31,7 +31,7 @@ pub(super) const EVERYBODY: Ownership = Ownership { chains: Chains::Prefix(""), 
 pub(super) const OURS: &[&str] = &["ISTIO_A", "ISTIO_B", "ISTIO_C", "ISTIO_OUTPUT"];
 pub(super) const ANY: &[&str] = &["ISTIO_A", "ISTIO_B", "OTHER", "other-1.x:y"];
 
-/// Other programs' chains. If every chain is ours, `check` refuses rules that lead there.
+/// Other programs' chains. If every chain is ours, `check` refuses jumps to these chains.
 pub(super) const OTHERS: &[&str] = &["DOCKER_OUTPUT", "cali-OUTPUT"];
 
 /// Other programs' rules; the last four lead to our chains, so they count as ours.

@@ -97,7 +97,7 @@ fn the_work_grows_with_services_and_not_with_their_pairs() {
     assert!(many <= 6 * few, "{few} and {many}");
 }
 
-/// Six chains of one priority, each of which excludes its own ports.
+/// Six chains of equal priority, each excluding its own ports.
 #[test]
 fn an_undefined_order_of_chains_is_no_more_work_than_the_chains() {
     let mut view = View::empty(Family::V4);

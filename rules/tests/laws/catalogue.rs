@@ -1,5 +1,5 @@
-//! The scenarios' rule sets: they are read back literally, the native table is equivalent to both families' lists, and packets of
-//! all kinds have the right verdicts. `UPDATE_GOLDENS=1` rewrites the files below `catalogue`.
+//! The scenarios' rule sets: they parse back unchanged, the native table is equivalent to both families' lists, and sample
+//! packets have the right verdicts. `UPDATE_GOLDENS=1` rewrites the files below `catalogue`.
 
 use super::arbitrary::EVERYBODY;
 use rules::{
@@ -66,7 +66,7 @@ fn rules_of(table: &str) -> usize {
     chains.flat_map(|chain| chain.lines().skip(1)).filter(|line| !line.starts_with("\t\ttype ")).count()
 }
 
-/// Literal comparison, except for tables with sets, which rules share depending on their options: these have no more rules.
+/// Compares tables literally, except tables with sets, which options may share: these only must not have more rules.
 #[test]
 fn the_native_table_is_that_of_the_scenario() {
     let mut compared = 0;

@@ -11,7 +11,7 @@ use rules::{
     simulate::{Direction, Packet, Routing, Verdict, View, walk},
 };
 
-/// One user's DNS goes to Docker's resolver, other users' to a proxy.
+/// One user's DNS goes to Docker's resolver, other DNS to a proxy.
 const RULES: &str = "* nat
 -N ISTIO_A
 -A OUTPUT -p udp --dport 53 -m owner --uid-owner 5 -m comment --comment \"sidecar-init\" -j DOCKER_OUTPUT
@@ -60,7 +60,7 @@ fn owned_chain_is_not_foreign() {
     assert_eq!(faults(&Ownership { chains: Chains::Prefix("DOCKER_"), ..OWNER })[0], Fault::ChainNotForeign);
 }
 
-/// To the kernel it is an ordinary jump, so its listing equals the desired state.
+/// The kernel lists a foreign jump as an ordinary jump, which equals the desired state.
 #[test]
 fn foreign_chain_is_neither_made_nor_missed_nor_removed() {
     let desired = State::of(&rules());
@@ -97,7 +97,7 @@ fn existing_foreign_chain_is_walked() {
     assert_eq!(live("-p tcp -j ACCEPT"), Verdict::Redirect("15053".parse().expect("a port")));
 }
 
-/// The owner's base chain comes after ours and decides itself.
+/// The foreign owner's base chain comes later and decides itself.
 #[test]
 fn nf_tables_rules_pass_packets_to_the_foreign_chain() {
     let table = nft::table("t", &checked(), None).expect("rules");

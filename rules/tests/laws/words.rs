@@ -1,4 +1,4 @@
-//! Random strings: a parsed value is harmless, others are refused without a panic; then tests for faults found this way.
+//! Random strings: each becomes a harmless value or is refused without a panic; then tests for faults found this way.
 
 use super::arbitrary::OWNER;
 use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};

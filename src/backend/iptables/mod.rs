@@ -11,12 +11,12 @@ use std::{collections::BTreeMap, ffi::OsStr, fs, io, time::Duration};
 
 pub use programs::{Programs, find};
 
-/// Limits and version of the iptables programs, and the lock that the legacy ones share.
+/// Limits and version of the iptables programs, and the legacy programs' shared lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     pub wait: u32,
     pub file: Option<PathBuf>,
-    /// Version of iptables, if known; it is read only if it matters.
+    /// The iptables version, if known; read only when needed.
     pub version: Option<Version>,
     /// Time limit of each program, including its wait for the lock.
     pub timeout: Duration,
@@ -35,7 +35,7 @@ impl Lock {
     }
 }
 
-/// Tables of a family that need listing in our namespace; for iptables-legacy, tables with more than empty accepting chains.
+/// A family's tables to list in our namespace. iptables-legacy tables with only empty accepting chains are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundTables {
     pub tables: Vec<Table>,
@@ -45,7 +45,7 @@ pub struct FoundTables {
 
 pub const CAPTURING: [Table; 3] = [Table::Raw, Table::Mangle, Table::Nat];
 
-/// Reads the list in `/proc` (root only), or else tests `unlisted`, which may create these tables ([`xtables::holds_anything`]).
+/// Reads the list in `/proc` (root only), else tests for `unlisted` tables, which may create them ([`xtables::holds_anything`]).
 pub fn legacy_tables(family: Family, unlisted: &[Table]) -> io::Result<FoundTables> {
     let file = match family {
         Family::V4 => "/proc/thread-self/net/ip_tables_names",
@@ -112,7 +112,7 @@ pub(super) fn listing(
     Ok(all)
 }
 
-/// The failure's reason in a few words.
+/// A brief reason for the failure.
 fn complaint(failure: &ExecError) -> String {
     match failure {
         ExecError::Status { stderr, .. } => {
@@ -168,7 +168,7 @@ fn understood(programs: &Programs, family: Family, text: &str) -> Result<Listing
 /// Starts the program that commits changes to a family's tables. Without input, it changes nothing and holds no lock.
 pub(super) fn writer(programs: &Programs, lock: &Lock, family: Family) -> Result<exec::Waiting> {
     let program = programs.restore(family)?;
-    // Below the program's time limit. Up to iptables 1.8.9, zero or no number waits forever.
+    // Must be below the program's time limit. Through iptables 1.8.9, 0 or none means forever.
     let wait = u64::from(lock.wait).min(lock.timeout.as_secs().saturating_sub(1)).max(1);
     let wait = format!("--wait={wait}");
     let arguments: &[&str] = if programs.waits { &["--noflush", &wait] } else { &["--noflush"] };
@@ -254,7 +254,7 @@ fn module(stderr: &str, variant: Variant) -> String {
     format!("{family}_{}", table.name())
 }
 
-/// `line 7 failed`, `line 7: ...`, or `Error occurred at line: 7`.
+/// Parses `line 7 failed`, `line 7: ...` or `at line: 7`.
 fn failed_line(stderr: &str) -> Option<usize> {
     let (_, rest) = stderr.rsplit_once("at line: ").or_else(|| stderr.rsplit_once("line "))?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

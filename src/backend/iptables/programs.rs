@@ -29,7 +29,7 @@ struct Pair {
     restore: PathBuf,
 }
 
-/// Finds a variant's programs: named after it, else plain `iptables` of this variant. A given `version` is not read.
+/// Finds the programs named after a variant, else plain `iptables` of this variant. A known `version` is not reread.
 pub fn find(variant: Variant, version: Option<Version>, runner: &Runner) -> Option<Programs> {
     let runner = runner.clone();
     let infix = match variant {
@@ -54,7 +54,7 @@ fn pair(name: &str, infix: &str) -> Option<Pair> {
     Some(Pair { save: find("save")?, restore: find("restore")? })
 }
 
-/// Before 1.8.0 there was only one variant, without a name.
+/// Variant and version of plain `iptables`: before 1.8.0, always legacy.
 fn plain(variant: Variant, runner: &Runner) -> Option<(Variant, Version)> {
     let program = exec::find("iptables")?;
     let complain = |error: &str| {
@@ -85,7 +85,7 @@ fn version_in(answer: &str) -> Option<Version> {
 }
 
 impl Programs {
-    /// True if the restore program takes no lock before it reads a table: since 1.8.0, which names programs by variant.
+    /// True if the restore program takes no lock before it reads a table: since 1.8.0, like variant names.
     pub fn waits_for_input(&self) -> bool {
         !self.infix.is_empty()
     }
@@ -94,8 +94,8 @@ impl Programs {
         version_in(&self.runner.run(&exec::find(&format!("iptables{}", self.infix))?, &["--version"]).ok()?)
     }
 
-    /// Lists an IPv4 chain (`iptables -S`). The `iptables` crate runs the program without limits, so a child with limits calls
-    /// the crate; the limits also bound the wait for the lock.
+    /// Lists an IPv4 chain (`iptables -S`). The `iptables` crate runs the program without limits, so a limited child process
+    /// calls the crate; the limits also bound the wait for the lock.
     pub fn can_list(&self, table: Table, chain: &Chain) -> Result<(), String> {
         let cmd = match self.infix {
             "-legacy" => "iptables-legacy",

@@ -73,7 +73,7 @@ impl Kernel {
         }
     }
 
-    /// Lists again until the listing agrees with the kernel. A table of the nft variant that still differs is unlistable.
+    /// Lists again until the listing agrees with the kernel. An iptables (nft) table that still differs is unlistable.
     fn relist_until_agreed(
         &mut self,
         variant: Variant,
@@ -151,7 +151,7 @@ impl Kernel {
     }
 }
 
-/// True if the kernel has as many rules as the state in a table's chains; other programs' chains may be missing.
+/// True if the kernel's rule counts for a table match the state; other programs' chains may be missing.
 fn agree(state: &State, table: Table, counts: &Counts, owner: &Ownership) -> bool {
     let count = |name: &str| counts.get(table.name()).and_then(|chains| chains.get(name)).copied();
     let shown = state.chains(table).all(|(chain, lines)| match chain {

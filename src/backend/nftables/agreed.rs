@@ -126,7 +126,7 @@ fn same_action(native: &Action, printed: &Action) -> bool {
     }
 }
 
-/// True if each condition is on the other side too, or an extension's.
+/// True if both sides have equal conditions, apart from extensions.
 fn ask_the_same(
     native: &[ListedCondition],
     printed: &[ListedCondition],

@@ -9,7 +9,7 @@ use crate::sys::netlink::{NetlinkSocket, Rejection};
 use nix::libc;
 use std::io;
 
-/// Number of elements that safely fit into one nest, whose length has 16 bits.
+/// Number of elements that safely fit into one nested attribute (16-bit length).
 const ELEMENTS_A_MESSAGE: usize = 1_000;
 
 /// An attribute of libnftnl's `udata.h`: type, length, number.
@@ -19,10 +19,10 @@ const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
 pub(super) enum BatchOperation<'a> {
     Delete(u8, &'a str),
     DeleteChain(u8, &'a str, &'a str),
-    /// Deletes the rule with this handle, or all rules, of a chain with this family, table and name.
+    /// Deletes one rule (by handle) or all rules from the chain with this family, table and name.
     DeleteRules(u8, &'a str, &'a str, Option<u64>),
     AddElements(&'a str, &'a EncodedSet),
-    /// Deletes elements from a set in our table of this name; all of them must exist.
+    /// Deletes elements from a set in our table of this name; every element must exist.
     DeleteElements(&'a str, &'a EncodedSet),
     Create(&'a EncodedTable),
     /// Changes our table from the first to the second. Chains with the same name and base are kept.
@@ -160,7 +160,7 @@ impl Batch {
     fn empty(&mut self, live: &EncodedTable, desired: &EncodedTable) {
         let name = live.name.as_str();
         self.ours(NFT_MSG_DELRULE, 0).text(NFTA_RULE_TABLE, name);
-        // An anonymous set goes with its rule.
+        // Deleting a rule deletes its anonymous set.
         for set in live.sets.iter().filter(|set| set.flags & NFT_SET_ANONYMOUS == 0) {
             let message = self.ours(NFT_MSG_DELSET, 0);
             message.text(NFTA_SET_TABLE, name).text(NFTA_SET_NAME, &set.name);
@@ -278,7 +278,7 @@ pub enum Refusal {
     #[error("the kernel refused {subject}{}", .explanation.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Refused {
         subject: String,
-        /// The rejected expression of a rule, and the kernel's message.
+        /// The rule's rejected expression, and the kernel's message.
         explanation: Option<String>,
         source: io::Error,
     },
@@ -309,7 +309,7 @@ pub fn retry<T>(mut change: impl FnMut() -> Result<T, Refusal>) -> Result<T, Ref
 }
 
 impl Nftables {
-    /// Opens a socket for our table: family `inet`, this name.
+    /// Opens a socket for our `inet` table of this name.
     pub fn open(table: &'static str) -> io::Result<Self> {
         Ok(Self { socket: NetlinkSocket::open(NETLINK_NETFILTER)?, table })
     }

@@ -21,7 +21,7 @@ fn mark(rule: &EncodedRule) -> Option<Mark> {
     }
 }
 
-/// Adds guards to PREROUTING chains with rules: in `nat` against `marks`, in `mangle` against `of_others`.
+/// Adds guards to non-empty PREROUTING chains: in `nat` against `marks`, in `mangle` against `of_others`.
 #[must_use]
 pub fn guarded(mut table: EncodedTable, marks: &BTreeSet<Mark>, of_others: &BTreeSet<Mark>) -> EncodedTable {
     for chain in &mut table.chains {
@@ -40,7 +40,7 @@ pub fn guarded(mut table: EncodedTable, marks: &BTreeSet<Mark>, of_others: &BTre
     table
 }
 
-/// Both captures in one table: `mangle` from the transparent one, the rest from the other.
+/// Both captures in one table: `mangle` from the transparent one, other chains from `other`.
 #[must_use]
 pub fn both(transparent: &EncodedTable, mut other: EncodedTable) -> EncodedTable {
     other.chains.retain(|chain| !is_mangle(chain));

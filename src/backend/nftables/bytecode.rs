@@ -1,5 +1,5 @@
 //! Our table as the kernel holds it, for reading and writing: lists of expressions, which the kernel's virtual machine executes
-//! and `nft --debug=netlink` prints. Counters, handles and other additions of the kernel are left out.
+//! and `nft --debug=netlink` prints. Counters, handles and other kernel additions are left out.
 
 use super::expression::{EncodedVerdict, Expression};
 use super::record::{NFTNL_UDATA_RULE_COMMENT, TableRecord, item};
@@ -30,7 +30,7 @@ pub struct EncodedSet {
     pub elements: Vec<Element>,
     /// Number of elements that we never write, such as a catch-all.
     pub others: usize,
-    /// Verdicts of a map, each once. Our own sets have none.
+    /// A map's distinct verdicts. Our own sets have none.
     pub verdicts: Vec<EncodedVerdict>,
 }
 
@@ -152,7 +152,7 @@ pub(super) fn set(set: &nft::Set) -> EncodedSet {
     EncodedSet { name, key_type, key_length, flags, elements, others: 0, verdicts: Vec::new() }
 }
 
-/// Sorts elements by key, the end of a range before the start of another: the kernel accepts only this order.
+/// Sorts elements by key, a range's end before another range's start: the kernel accepts only this order.
 pub(super) fn sort(elements: &mut [Element]) {
     // A big-endian number compares like the bytes, but faster.
     elements.sort_unstable_by_key(|element| (u128::from_be_bytes(element.key), !element.is_end));
@@ -165,7 +165,7 @@ impl EncodedSet {
         Field::ALL.map(Field::data_type).into_iter().find(is_such)
     }
 
-    /// Byte order of keys in the output of `nft` (`enum byteorder` of its `datatype.h`); the host's for strings.
+    /// Byte order of keys in `nft` output (`enum byteorder` in its `datatype.h`); strings have the host's order.
     pub(super) fn byte_order(&self) -> u32 {
         const BYTEORDER_HOST_ENDIAN: u32 = 1;
         const BYTEORDER_BIG_ENDIAN: u32 = 2;

@@ -66,7 +66,7 @@ fn header(table: Option<&EncodedTable>) -> Option<String> {
 }
 
 fn header_text(table: &str, flags: u32) -> String {
-    // In the headers since 6.9: the table outlives its owner's socket.
+    // In kernel headers since 6.9: the table outlives its owner's socket.
     const NFT_TABLE_F_PERSIST: u32 = 4;
     const WORDS: [(u32, &str); 3] =
         [(NFT_TABLE_F_DORMANT, "dormant"), (NFT_TABLE_F_OWNER, "owner"), (NFT_TABLE_F_PERSIST, "persist")];
@@ -112,7 +112,7 @@ fn set_flags(flags: i32) -> String {
 }
 
 fn chain_lines(chains: [Option<&EncodedChain>; 2], texts: &[Option<LiveTable>; 2]) -> Vec<Compared<String>> {
-    // Different rules may have the same text, which does not show everything.
+    // Different rules may have the same text, which omits details.
     let mut kinds: Vec<&EncodedRule> = Vec::new();
     let mut words: Vec<String> = Vec::new();
     let mut sides = [Vec::new(), Vec::new()];
@@ -161,12 +161,12 @@ impl TableRecord {
     }
 }
 
-/// Digest of a table in the kernel's encoding, which does not depend on our version; ignores the record and the order of objects.
+/// Digest of a table in the kernel's encoding, which does not depend on our version; ignores the record and object order.
 fn rules_digest(table: &EncodedTable) -> String {
     let mut bare = EncodedTable { record: None, ..table.clone() };
     bare.sets.sort_by(|one, other| one.name.cmp(&other.name));
     bare.chains.sort_by(|one, other| one.name.cmp(&other.name));
-    // Not encoded again: there may be many elements, and their keys are complete.
+    // Many elements may exist, so their complete keys are digested without encoding.
     let bare_of = |set: &mut EncodedSet| {
         set.verdicts.clear();
         mem::take(&mut set.elements)

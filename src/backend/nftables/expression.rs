@@ -1,6 +1,6 @@
-//! Rule expressions. Each is declared once, as the attributes by which it is written and read back. All of ours load into the
-//! first register; a port range takes the second as well. An expression is read only in the form in which it would be written:
-//! any other form is [`Expression::Other`], so it never passes for one of ours.
+//! Rule expressions. Each is declared once, as the attributes by which it is written and read back. Our expressions load into the
+//! first register; a port range also uses the second. An expression is recognized only in the form in which we write it: any
+//! other form becomes [`Expression::Other`], never one of ours.
 
 use crate::sys::header::*;
 use crate::sys::message::{self, Messages, attribute, attributes, name, text};
@@ -11,7 +11,7 @@ trait AttributeValue: Sized {
     fn read(data: &[u8], kind: u16) -> Option<Self>;
 }
 
-/// Declares names for kernel constants; other numbers are not read.
+/// Declares names for kernel constants; other numbers are not decoded.
 macro_rules! numbers {
     ($($name:ident { $($variant:ident = $number:ident),* })*) => {$(
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,9 +153,9 @@ expressions! {
         NFTA_LOOKUP_FLAGS(negated: bool)
     }
     Immediate "immediate" { NFTA_IMMEDIATE_DREG(register: Register), NFTA_IMMEDIATE_DATA(value: Vec<u8>) }
-    /// Decides about the packet, or continues in another chain: an immediate value for the verdict register.
+    /// Gives the packet's verdict, or continues in another chain: an immediate value for the verdict register.
     Verdict "immediate" { NFTA_IMMEDIATE_DREG = NFT_REG_VERDICT, NFTA_IMMEDIATE_DATA(verdict: EncodedVerdict) }
-    /// NAT to this machine, at a port from the first register's to the last register's.
+    /// NAT to this machine; the registers hold the first and last port.
     Redir "redir" {
         NFTA_REDIR_REG_PROTO_MIN = NFT_REG_1,
         NFTA_REDIR_REG_PROTO_MAX(last: Register),
@@ -169,7 +169,7 @@ expressions! {
         NFTA_NAT_REG_ADDR_MAX = NFT_REG_1,
         NFTA_NAT_FLAGS = NF_NAT_RANGE_MAP_IPS
     }
-    /// Passes the packet to a transparent socket at the port in the register; the family is optional.
+    /// Passes the packet to a transparent socket on the port in the register; the family is optional.
     Tproxy "tproxy" { NFTA_TPROXY_FAMILY(family: u32), NFTA_TPROXY_REG_PORT = NFT_REG_1 }
     Log "log" { NFTA_LOG_GROUP(group: u16), NFTA_LOG_PREFIX(prefix: String) }
     KernelLog "log" { NFTA_LOG_LEVEL(level: LogLevel), NFTA_LOG_PREFIX(prefix: String) }
@@ -181,7 +181,7 @@ pub enum EncodedVerdict {
     Drop,
     Return,
     Jump(String),
-    /// A jump whose end also ends the calling chain.
+    /// A jump that never returns to the calling chain.
     Goto(String),
 }
 
@@ -200,7 +200,7 @@ impl Expression {
         Some(known.unwrap_or_else(|| Self::Other { name: name.to_owned(), data: data.to_vec() }))
     }
 
-    /// Decodes an expression that loads into any register: the register's number, and the expression for the first register.
+    /// Decodes a load into any register: returns the register's number, and the expression for the first register.
     pub(super) fn load_elsewhere(name: &str, data: &[u8]) -> Option<(i32, Self)> {
         let register = match name {
             "payload" => NFTA_PAYLOAD_DREG,
@@ -227,10 +227,10 @@ impl Expression {
             Self::Lookup(..) => attribute(data, NFTA_LOOKUP_DREG).is_some(),
             _ => false,
         };
-        // The kernel marks its own nests differently.
+        // The kernel flags nested attributes differently.
         let any = if matches!(self, Self::Verdict(_)) { Some(NFTA_IMMEDIATE_DATA) } else { any };
         let written = Messages::alone(|message| self.write(message));
-        // The kernel writes zeros that we omit, and in another order.
+        // The kernel writes zeros that we omit, and orders attributes differently.
         let has = |bytes: &[u8], (kind, payload): (u16, &[u8])| {
             Some(kind) == any
                 || payload.iter().all(|&byte| byte == 0)

@@ -1,4 +1,4 @@
-//! Tables in the form that a walk follows, with the hooks of their chains and the values of their sets.
+//! Tables in the form that a walk follows, with their chains' hooks and sets' values.
 
 use super::bytecode::{BaseChain, Element, EncodedChain, EncodedSet, EncodedTable};
 use super::lift::{self, Context};
@@ -19,7 +19,7 @@ pub(super) fn interfaces() -> Interfaces {
     names.map(|one| (one.index(), one.name().to_string_lossy().into_owned())).collect()
 }
 
-/// A table as listed; `None` for a family that none of our packets pass (ARP). `bridges` are the namespace's.
+/// Lists a table; `None` for a family that none of our packets pass (ARP). `bridges` lists the namespace's bridges.
 pub(super) fn table(
     family: u8,
     table: &EncodedTable,
@@ -53,17 +53,17 @@ pub(super) fn table(
     Some(LiveTable { family: of, name: format!("{word} {}", table.name), chains })
 }
 
-/// Since Linux 6.4, a chain for single interfaces may have none and is then not called.
+/// Since Linux 6.4, an interface chain may have no interfaces and is then never called.
 fn is_called(family: u8, base: &BaseChain) -> bool {
     let is_of_devices = family == NFPROTO_NETDEV || (family, base.hook) == (NFPROTO_INET, NF_INET_INGRESS);
     !is_of_devices || !base.devices.is_empty()
 }
 
-/// A table of the family `bridge`, whose rules are not followed: the fate of bridged packets is unknown.
+/// A `bridge` table, whose rules are not followed: the fate of bridged packets is unknown.
 fn of_bridges(table: &EncodedTable, bridges: &[String]) -> LiveTable {
     let chain = |chain: &EncodedChain| {
         let base = chain.base.as_ref()?;
-        // Frames arrive before the address family sees them, and leave after it.
+        // Bridges see inbound frames before the address family, outbound frames after it.
         let is_inbound = [Hook::Prerouting, Hook::Input].iter().any(|hook| *hook as u32 == base.hook);
         let (hook, priority) = match is_inbound {
             true => (Hook::Prerouting, i32::MIN / 2),
@@ -86,7 +86,7 @@ pub(super) fn is_of_iptables(family: u8, table: &EncodedTable) -> bool {
 }
 
 fn base_chain(family: u8, base: &BaseChain) -> (Base, Policy) {
-    // Before the family's first hook, or after its last.
+    // Precedes the family's first hook, or follows its last.
     let (hook, priority) = match (family, base.hook) {
         (NFPROTO_NETDEV, NF_NETDEV_INGRESS) | (NFPROTO_INET, NF_INET_INGRESS) => {
             (Hook::Prerouting, (i32::MIN / 2).saturating_add(base.priority))
@@ -103,7 +103,7 @@ fn base_chain(family: u8, base: &BaseChain) -> (Base, Policy) {
     (Base { kind, hook, priority }, policy)
 }
 
-/// Interface names, as numbers, of a chain's device name: one, or all with the prefix before `*`.
+/// Interfaces matching a device name, as numbers: one name, or every name with the prefix before `*`.
 fn device_names(name: &str) -> Interval {
     let Some(prefix) = name.strip_suffix('*') else { return Interval::one(interface_number(name)) };
     let bits = 8 * u32::try_from(prefix.len()).unwrap_or(u32::MAX / 8);
@@ -128,8 +128,8 @@ fn of_devices(devices: &[String], (base, policy): &mut (Base, Policy), rules: &m
     }
 }
 
-/// Applies the base chain's policy after `return`, and at the end of a `goto` chain. A `return` then drops by itself; a `goto`
-/// gets a rule after it with the same conditions, except conditions that the other chain may have changed.
+/// Applies the base chain's policy after `return`, and at the end of a `goto` chain. `return` becomes a drop; a `goto` is
+/// followed by a rule with the same conditions, except conditions that the other chain may have changed.
 fn with_policy(
     mut rule: LiveRule,
     drop: &impl Fn(Vec<rules::ListedCondition>) -> LiveRule,

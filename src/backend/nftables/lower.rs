@@ -31,7 +31,7 @@ pub(super) fn tests(tests: &[Test]) -> Vec<Expression> {
 fn test(list: &mut Vec<Expression>, test: &Test) {
     let Condition { field, negated, values } = &test.condition;
     list.push(load(*field));
-    // Numbers in host byte order: the kernel compares ranges byte by byte.
+    // Numbers need network order: the kernel compares ranges byte by byte.
     let has_ranges = SetKind::of(&test.condition).is_some_and(|kind| kind.has_ranges);
     if has_ranges && field.data_type().is_reversed(false) {
         list.push(Expression::ToPacketOrder(width(*field)));
@@ -116,7 +116,7 @@ fn compare(list: &mut Vec<Expression>, field: Field, negated: bool, interval: Op
             first.truncate(usize::from(bits / 8));
             list.push(Expression::Cmp(equal, first));
         }
-        // Whole bytes are loaded alone, as nft does: one expression less for each packet.
+        // Loads only a prefix's whole bytes, as nft does: saves one expression per packet.
         (DataType::Address(_), Some(bits)) if bits % 8 == 0 && bits > 0 => {
             if let Some(Expression::Payload(_, _, length)) = list.last_mut() {
                 *length = u32::from(bits / 8);
@@ -175,7 +175,7 @@ fn port(register: Register, port: rules::Port) -> Expression {
     Expression::Immediate(register, port.number().to_be_bytes().to_vec())
 }
 
-/// Keeps the bits outside the mask, and sets the bits inside to the value's.
+/// Keeps the bits outside the mask, and sets the bits inside from the value.
 fn set_mark(load: Expression, store: Expression, mark: Mark) -> Vec<Expression> {
     let bytes = |number: u32| number.to_ne_bytes().to_vec();
     match mark.is_whole() {

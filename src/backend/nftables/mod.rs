@@ -37,7 +37,7 @@ use std::io;
 
 #[derive(Debug)]
 pub struct VisibleTable {
-    /// The encoded table, if iptables made it: the program prints its extensions.
+    /// Encoded table if iptables made it, to compare with its program's output.
     pub as_read: Option<EncodedTable>,
     pub listed: LiveTable,
 }
@@ -56,7 +56,7 @@ impl Nftables {
         Ok(self.read_counted(ours)?.map(|(table, _)| table))
     }
 
-    /// Returns `None` if the table has gone since the tables were listed.
+    /// Returns `None` if the table disappeared after the tables were listed.
     fn read_counted(&mut self, header: &TableHeader) -> io::Result<Option<(EncodedTable, TableCounters)>> {
         let mut now = Some(header.clone());
         for _ in 0..TRIES {
@@ -78,7 +78,7 @@ impl Nftables {
         let interfaces = listed::interfaces();
         let mut tables = Vec::new();
         let found = self.tables()?.unwrap_or_default().0;
-        // Only packets across a bridge of this namespace pass that family's rules.
+        // Only packets crossing this namespace's bridges pass through that family's rules.
         let bridges = match found.iter().any(|outside| outside.family == NFPROTO_BRIDGE) {
             true => link::bridges()?,
             false => Vec::new(),
@@ -102,7 +102,7 @@ impl Nftables {
         Ok(tables)
     }
 
-    /// The printed rules that agree with the kernel, of all tables of the family that iptables may have made.
+    /// The printed rules that agree with the kernel, from the family's tables that iptables may have made.
     pub fn agreed(&mut self, tables: &Tables, printed: Listing) -> io::Result<Listing> {
         let of = family_number(printed.family);
         let mut found = Vec::new();
@@ -115,8 +115,8 @@ impl Nftables {
         Ok(agreed::agreed(printed, &found))
     }
 
-    /// Replaces the table `live`, as read, with `desired`, of the same name or another, in one step. If `live` has gone, or has
-    /// changed and `desired` exists, that is a conflict.
+    /// Replaces the table `live`, as read, with `desired`, possibly under another name, in one step. Conflict if `live` is gone,
+    /// or has changed and `desired` exists.
     pub fn replace(
         &mut self,
         live: Option<&EncodedTable>,

@@ -1,4 +1,4 @@
-//! Reads tables of any program, and lists tables, objects, handles and rule counts.
+//! Reads any program's tables, and lists tables, objects, handles and rule counts.
 
 use super::bytecode::{self, BaseChain, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{EncodedVerdict, Expression};
@@ -95,7 +95,7 @@ impl TableReader<'_> {
         })?;
         for found in chunks.into_iter().flatten() {
             match found {
-                // `nft` may put an end without a range at zero, before the first range.
+                // `nft` may write a range end at zero, before the first range.
                 Some((Element { key, is_end: true }, _)) if key == [0; 16] => {}
                 Some((element, verdict)) => {
                     set.elements.push(element);
@@ -169,7 +169,7 @@ fn element(item: &[u8]) -> Option<(Element, Option<EncodedVerdict>)> {
     }
 }
 
-/// True if the statements of an element let every packet through.
+/// True if an element's statements let every packet through.
 fn only_counts(item: &[u8]) -> bool {
     let one = attribute(item, NFTA_SET_ELEM_EXPR);
     let many = attribute(item, NFTA_SET_ELEM_EXPRESSIONS).unwrap_or_default();
@@ -179,7 +179,7 @@ fn only_counts(item: &[u8]) -> bool {
         .all(|name| matches!(name, Some("counter" | "last")))
 }
 
-/// Handles of the rules of each chain in order, by family (`NFPROTO_*`), table and chain.
+/// Each chain's rule handles in order, by family (`NFPROTO_*`), table and chain.
 pub type RuleHandles = BTreeMap<(u8, String, String), Vec<u64>>;
 
 pub type Counts = BTreeMap<String, BTreeMap<String, usize>>;
@@ -213,11 +213,11 @@ impl TableHeader {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// No hook calls its chains.
+    /// No hook calls the chains.
     Dormant,
     /// Only the socket of this netlink port can change it.
     Owned { port: u32 },
-    /// Its packets cross a bridge, which no walk follows.
+    /// The packets cross a bridge, which no walk follows.
     OfBridge,
 }
 
@@ -306,7 +306,7 @@ impl Tables {
 }
 
 impl Nftables {
-    /// Objects of a kind (`NFT_MSG_GET*`), of a family or all (`NFPROTO_UNSPEC`), decoded from family and attributes.
+    /// A family's objects of a kind (`NFT_MSG_GET*`), or every family's (`NFPROTO_UNSPEC`), decoded from family and attributes.
     pub(super) fn list<T>(
         &mut self,
         message: i32,
@@ -377,7 +377,7 @@ impl Nftables {
         Ok(!chains.is_empty())
     }
 
-    /// First, true if a base chain other than the owner's and iptables' usual ones does NAT; second, if a usual one does.
+    /// First, true if a base chain other than the owner's and iptables' built-in ones does NAT; second, if a built-in one does.
     pub fn has_nat(&mut self, tables: &Tables, owner: &Ownership) -> io::Result<(bool, bool)> {
         let mut chains = self.list(NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, |family, attributes| {
             let (table, chain) = (name(attributes, NFTA_CHAIN_TABLE)?, chain(attributes)?);

@@ -1,7 +1,7 @@
-//! A record of how our table was made, kept in the table itself, for readers without the flags. The kernel fixes user data of
-//! tables and chains at their creation, and changes exchange only rules. So the record is the user data of a rule, in a chain
-//! that no rule leads to. The rule's comment fits `nft -f`; the settings follow as data that `nft` ignores, within the kernel's
-//! 256 bytes. Comparisons ignore the record, so rules in place are not rewritten for it.
+//! A record of how our table was made, kept in the table itself, for programs without the flags. The kernel fixes tables' and
+//! chains' user data at creation, and updates replace only rules. So the record is a rule's user data, in a chain that no rule
+//! leads to. The rule's comment is valid in `nft -f`; the settings follow as data that `nft` ignores, within the kernel's 256
+//! bytes. Comparisons ignore the record, so rules in place are not rewritten for it.
 
 use super::bytecode::{EncodedChain, EncodedRule};
 use super::expression::{EncodedVerdict, Expression};
@@ -70,7 +70,7 @@ impl TableRecord {
         EncodedChain { name: CHAIN.to_owned(), base: None, rules: vec![rule] }
     }
 
-    /// Removes the record from the chains. A chain of that name with any other content stays.
+    /// Removes the record from the chains. A chain of that name with other content stays.
     pub(super) fn take(chains: &mut Vec<EncodedChain>) -> Option<Self> {
         let is_carrier =
             |chain: &EncodedChain| chain.name == CHAIN && chain.base.is_none() && chain.rules.len() == 1;

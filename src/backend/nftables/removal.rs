@@ -1,8 +1,8 @@
-//! Removes our rules from the iptables (nft) tables without its programs, and the tables and chains that iptables leaves empty.
+//! Removes our rules from iptables (nft) tables over netlink, then tables and chains that are left empty.
 //!
-//! Each program that deletes waits some 10 ms for the kernel to free the objects, one after the other; our netlink socket waits
-//! once. A rule is found by its place in the program's listing and deleted by the handle at that place, only in the listing's
-//! generation.
+//! Each iptables program waits some 10 ms for the kernel to free deleted objects, one program after another; our netlink socket
+//! waits once. A rule is found by its position in the program's listing and deleted by the handle at that position, only in the
+//! listing's generation.
 //!
 //! Empty base chains, and tables with nothing else, are removed; iptables recreates them on demand. Chains and tables that
 //! iptables would not have made this way belong to other programs and stay.
@@ -182,7 +182,7 @@ impl Nftables {
             let state = self.unlistable(family, table).map_err(unread)?.state(owner);
             let handles = self.rule_handles(family_number(family)).map_err(unread)?;
             let changes = [(family, plan::plan(&state, &State::default(), owner, false))];
-            // A rule without a handle has been added or removed since.
+            // A missing handle means rules were added or removed since.
             let (jobs, _) = jobs(|_| Some(&state), &handles, &changes)
                 .ok_or_else(|| Refusal::Conflict(io::ErrorKind::ResourceBusy.into()))?;
             self.commit(&jobs, Some(generation))

@@ -1,6 +1,6 @@
 //! A table that replaces the source address of this machine's own packets to listed addresses. Pods recognize their host's calls,
-//! for example kubelet probes, by that source; forwarded packets belong to no socket and keep theirs. Changes replace the whole
-//! table, except for its values, which change one by one.
+//! for example kubelet probes, by that source; forwarded packets belong to no socket and keep their source. Values change one by
+//! one; any other change replaces the whole table.
 
 use super::bytecode::{self, Element, EncodedChain, EncodedRule, EncodedSet, EncodedTable};
 use super::expression::{Expression, Register};
@@ -20,7 +20,7 @@ pub struct Snat {
     pub v6: Ipv6Addr,
 }
 
-/// One less than the priority of source NAT in iptables and others (`NF_IP_PRI_NAT_SRC`): our rules come before theirs.
+/// One below the source NAT priority of iptables and others (`NF_IP_PRI_NAT_SRC`): our rules come first.
 const PRIORITY: i32 = 99;
 
 const CHAIN: &str = "nat_POSTROUTING";
@@ -145,13 +145,13 @@ pub struct SnatChange {
     pub comment: &'static str,
     pub add: BTreeSet<IpAddr>,
     pub remove: BTreeSet<IpAddr>,
-    /// Source over IPv4; `None` keeps the table's, or takes the default.
+    /// IPv4 source; `None` keeps the existing one, or takes the default.
     pub v4: Option<Ipv4Addr>,
     pub v6: Option<Ipv6Addr>,
     pub defaults: (Ipv4Addr, Ipv6Addr),
 }
 
-/// Brings the table to the requested state. Returns true if it was changed, and its content.
+/// Brings the table to the requested state. Returns whether the table changed, and its content.
 pub fn change(change: &SnatChange) -> Result<(bool, Snat), Error> {
     let mut nftables = open(change.table)?;
     let changed = retry(|| {

@@ -1,4 +1,4 @@
-//! Batches, and expressions of other programs. `tests/apply/native` compares our expressions with rules of `nft`.
+//! Batches, and other programs' expressions. `tests/apply/native` compares our expressions with `nft` rules.
 
 use super::batch::{Batch, BatchOperation};
 use super::bytecode::{self, Element};

@@ -71,7 +71,7 @@ impl Drop for Tracing {
 }
 
 impl Nftables {
-    /// Removes the table of a trace that has ended without doing so; false if there was none, or a running trace owns it.
+    /// Removes an ended trace's leftover table; false if there was none, or a running trace owns it.
     pub fn remove_leftover_trace(&mut self) -> Result<bool, Refusal> {
         let is_left = self.trace_flags()?.is_some_and(|flags| flags & NFT_TABLE_F_OWNER == 0);
         if is_left {

@@ -93,7 +93,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Explain,
         name: "explain",
         about: "Show whether a packet is captured and why, or all traffic",
-        long_about: "Shows the verdict on each packet and the rule that decides; without a destination, on all traffic. The \
+        long_about: "Shows the verdict for each packet and the rule that decides; without a destination, for all traffic. The \
                      rules come from capture flags, a manifest (-f) or a listing (--from-save), else, and always with --live, \
                      from the network namespace; the first line names the source. Environment variables are ignored.\n\nShows \
                      the rules that the packet matches, each with the option that made it; --verbose adds the other rules on \
@@ -108,7 +108,7 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
             "kubectl get pod web -o yaml | sidecar-init explain -f - 8080",
         ],
         exits: &[
-            ("0", "answered"),
+            ("0", "printed"),
             ("1", "the rules could not be read"),
             ("2", "invalid input"),
             ("3", "a packet's verdict differs from --expect"),
@@ -130,8 +130,8 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
                      captured and excluded traffic, with the options; and packets that rules have matched (in table nat, the \
                      first of each connection). Changes nothing.\n\n--kernel shows the requirements for setting rules: \
                      capabilities, iptables programs, the kernel's matches and targets, IPv6.\n\n--all, as root on a node, \
-                     shows all network namespaces with a name or a process: unknown (not readable), drifted (rules were \
-                     changed after they were set), overruled (other programs' rules decide first), failing (such as a missing \
+                     shows the state of each network namespace with a name or a process: unknown (not readable), drifted \
+                     (rules were changed later), overruled (other programs' rules decide first), failing (such as a missing \
                      listener), partial (one direction, or one family), captured, not captured.",
         examples: &[
             "sidecar-init status",
@@ -224,8 +224,8 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
                      Otherwise, and with --enable, the table inet sidecar_init_trace makes the kernel trace packets through \
                      all nf_tables rules, including rules of iptables (nft) and other programs, but not of iptables (legacy); \
                      the table is removed on exit, even after SIGKILL. For TCP, only the first packet of a connection is \
-                     traced: NAT rules see no others.\n\nEnds on SIGINT or SIGTERM, after --count packets, or after the time \
-                     --for. --output json prints one line per packet.",
+                     traced: NAT rules see no others.\n\nEnds on SIGINT or SIGTERM, after --count packets, or after the --for \
+                     duration. --output json prints one line per packet.",
         examples: &[
             "sidecar-init trace 443",
             "sidecar-init trace --enable --count 10",
@@ -245,24 +245,24 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         command: Command::Verify,
         name: "verify",
         about: "Test capture with real connections",
-        long_about: "Makes connections in the network namespace and observes where each arrives: outbound, from the proxy, to \
-                     the pod itself, DNS, and one per list of networks, ports or groups, over IPv4 and IPv6. The expected \
+        long_about: "Makes connections in the network namespace (outbound, from the proxy, to the pod itself, DNS, and one per \
+                     list of networks, ports or groups, over IPv4 and IPv6) and observes where each arrives. The expected \
                      outcomes follow from flags or -f, else from the settings stored with the rules, else from the rules; the \
                      first line names the source. The command's own listener proves an outcome by a token and the original \
                      destination; if a proxy already listens, conntrack proves it.\n\nOther machines are not affected: calls \
                      go to the pod itself, to documentation addresses, or into a listed network, and no packet passes the \
-                     first router. No data is sent to unknown servers. Inbound packets can't be tried; diff compares the rules \
-                     for them.\n\nCalling as the proxy needs CAP_SETUID and CAP_SETGID; reading conntrack needs CAP_NET_ADMIN; \
-                     listening for TPROXY needs CAP_NET_ADMIN or CAP_NET_RAW.",
+                     first router. No data is sent to unknown servers. Inbound packets can't be tested; diff compares the \
+                     rules for them.\n\nCalling as the proxy needs CAP_SETUID and CAP_SETGID; reading conntrack needs \
+                     CAP_NET_ADMIN; listening for TPROXY needs CAP_NET_ADMIN or CAP_NET_RAW.",
         examples: &[
             "sidecar-init verify -i '*' -b '*' -d 15090",
             "sidecar-init verify -f pod.yaml --network-namespace /run/netns/web",
         ],
         exits: &[
-            ("0", "every connection ended as expected"),
+            ("0", "every connection behaved as expected"),
             ("1", "nothing is captured, or no connection could be tried"),
             ("2", "invalid input"),
-            ("3", "a connection ended otherwise"),
+            ("3", "a connection behaved otherwise"),
         ],
         topics: &[CAPTURE],
         also: &[COMPARING, &[Setting::ProbePort, Setting::ProbeTimeout]],
@@ -279,8 +279,8 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
                      one-minute demo shows the path of connections, with reasons. A command after -- runs in the pod, as an \
                      application would; the proxy's log goes to standard error.\n\nThe pod is at 10.9.0.1 and fd09::1, the \
                      servers at 10.9.0.2 and fd09::2. The servers answer HTTP on ports 80, 3000, 8000, 8080, 9080 and others, \
-                     echo anything else, resolve every name, and call the pod for clients of their HTTP proxy on port 3128. \
-                     The defaults are the mesh injector's: all ports but 15090, 15021 and 15020, all networks, both families.",
+                     echo anything else, and resolve every name. To call the pod, use their HTTP proxy on port 3128. The \
+                     defaults are the mesh injector's: all ports but 15090, 15021 and 15020, all networks, both families.",
         examples: &[
             "sidecar-init sandbox",
             "sidecar-init sandbox -x 10.1.0.0/16 --redirect-dns",
@@ -420,9 +420,9 @@ pub(in crate::cli) const COMMANDS: &[CommandEntry] = &[
         name: "cni uninstall",
         about: "Undo cni install",
         long_about: "Removes the plugin's entry from every file in CONF-DIR, and sidecar-cni and sidecar-node from BIN-DIR. A \
-            file not changed since installation is restored byte for byte; a list made from a single plugin becomes that file \
-            again. Stop cni install --watch on the node first.\n\nSome runtimes, such as CRI-O, call a container's plugins \
-            when it is removed: there, use --keep-program until those containers are gone.",
+            file not changed since installation is restored byte for byte; a list made from a single-plugin file becomes that \
+            file again. Stop cni install --watch on the node first.\n\nSome runtimes, such as CRI-O, call plugins to remove a \
+            container; for these, use --keep-program until existing containers are gone.",
         examples: &["sidecar-init cni uninstall", "sidecar-init cni uninstall --keep-program"],
         exits: &[("0", "nothing is left"), ("1", "failed"), ("2", "invalid input")],
         also: &[&[Setting::ConfDir, Setting::BinDir, Setting::KeepProgram]],

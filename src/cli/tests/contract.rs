@@ -108,7 +108,7 @@ fn every_command_with_a_format_has_a_schema() {
     }
 }
 
-/// Fields of a schema and its definitions, each with the kinds of its values.
+/// Fields of a schema and its definitions, each with its value types.
 fn fields(schema: &Value, into: &mut BTreeMap<String, BTreeSet<String>>) {
     match schema {
         Value::Object(keys) => {
@@ -123,7 +123,7 @@ fn fields(schema: &Value, into: &mut BTreeMap<String, BTreeSet<String>>) {
     }
 }
 
-/// Kind of a field's values; null is ignored.
+/// Type of a field's values; null is ignored.
 fn kind(property: &Value) -> String {
     let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match (&property["type"], property.get("$ref").or(property.get("anyOf"))) {
@@ -141,6 +141,6 @@ fn field_names_have_one_kind_everywhere() {
     for (name, kinds) in &found {
         let is_snake = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         assert!(is_snake, "{name}");
-        assert_eq!(kinds.len(), 1, "{name} is of several kinds: {kinds:?}");
+        assert_eq!(kinds.len(), 1, "{name} has several types: {kinds:?}");
     }
 }

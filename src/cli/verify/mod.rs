@@ -1,4 +1,4 @@
-//! `sidecar-init verify` compares real connections with flags or rules; `--run-validation` proves with them that capture works.
+//! `sidecar-init verify` compares real connections with flags or rules; `--run-validation` tests capture with such connections.
 
 mod summary;
 
@@ -62,7 +62,7 @@ fn by_settings(subject: &Subject, basis: &Basis) -> RunResult {
     print(run.format, basis, &tried, differs)
 }
 
-/// Tries calls that prove capture. Failed ones are repeated until the time limit: another program may be about to set rules.
+/// Tries calls that prove capture. Failed calls are repeated until the time limit: another program may be about to set rules.
 fn proofs(ResolvedCall { capture, run, .. }: &ResolvedCall) -> io::Result<Vec<JudgedCall>> {
     let pod = pod(Some(&**capture))?;
     let mut calls = probe::proofs(&**capture, &facts(run, &pod, Dialect::default()));
@@ -105,7 +105,7 @@ fn print(format: Format, basis: &Basis, tried: &[JudgedCall], differs: bool) -> 
     Ok(exit(tried))
 }
 
-/// Returns 3 if a connection had an unexpected outcome, and 1 if nothing is captured or could be tried.
+/// Returns 3 if a connection had an unexpected outcome, and 1 if nothing is captured or testable.
 fn exit(tried: &[JudgedCall]) -> Exit {
     let any = |is: fn(&Judgement) -> bool| tried.iter().any(|one| is(&one.judgement));
     match (any(Judgement::is_wrong), any(Judgement::is_right)) {
@@ -115,7 +115,7 @@ fn exit(tried: &[JudgedCall]) -> Exit {
     }
 }
 
-/// The pod with its real addresses: declared ones could belong to another host.
+/// The pod with its real addresses: declared addresses could belong to another host.
 fn pod(config: Option<&dyn CapturePolicy>) -> io::Result<PodContext> {
     // The proxy's source address for calls to the application is not a destination.
     let passthrough = match config {
@@ -164,7 +164,7 @@ fn attempt(calls: Vec<probe::Call>, proxy: &Proxy, timeout: Duration) -> io::Res
 }
 
 fn listeners(calls: &[probe::Call], proxy: &Proxy) -> Vec<DeliveryPorts> {
-    // User and group of a listening proxy; this process's own where the rules identify the proxy by neither.
+    // User and group of a listening proxy; this process's own if the rules identify the proxy by neither.
     let (uid, gid) = dial::owner();
     let (uids, gids) = (proxy.uids.first(), proxy.gids.first());
     let owner = (uids.map_or(uid, |uid| uid.number()), gids.map_or(gid, |gid| gid.number()));
@@ -315,7 +315,7 @@ fn judge(call: &probe::Call, outcome: Result<ProbeObservation, NoResult>, has_co
     if right { Judgement::Right(seen) } else { Judgement::Wrong(seen) }
 }
 
-/// Word for a proof in documents, and its description in text, except for the usual proof.
+/// Word for a proof in documents, and its description in text; a token has none.
 fn words(proof: ProbeEvidence) -> (&'static str, Option<&'static str>) {
     match proof {
         ProbeEvidence::Token => ("token", None),

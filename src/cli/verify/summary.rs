@@ -22,7 +22,7 @@ pub(super) fn expected(call: &Call) -> String {
     }
 }
 
-/// Word for the end of a connection in documents, the port where it ended, and a description.
+/// Word for a connection's outcome in documents, the port reached, the style, and a description.
 pub(super) fn outcome(seen: &ProbeObservation) -> (&'static str, Option<u16>, Style, String) {
     match seen.end {
         ConnectionOutcome::Redirected(there) => {
@@ -53,7 +53,7 @@ pub(super) fn outcome(seen: &ProbeObservation) -> (&'static str, Option<u16>, St
 const CALLER: usize = 16;
 const TO: usize = 20;
 
-/// A table by family, failures with their reasons, then untried calls. `differs` is true if rules and basis differ.
+/// A table by family, failures with their reasons, then untried calls. `differs` is true if the live rules differ from the basis.
 pub(super) fn text(basis: &Basis, tried: &[JudgedCall], differs: bool) -> String {
     let mut text = basis.line(report::line_width());
     for family in Family::BOTH {
@@ -111,7 +111,7 @@ fn line(text: &mut String, JudgedCall { call, judgement, now }: &JudgedCall) {
         Judgement::Wrong(seen) => ("fail", Style::Dropped, outcome(seen).3, None),
         Judgement::NoResult(_) => return,
     };
-    // The proxy's own source address; every caller uses loopback.
+    // Shown only for the proxy's own source address; every caller uses loopback.
     let localhost = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
     let caller = match call.from.filter(|from| !localhost.contains(from)) {
         Some(from) => format!("{} @{from}", call.caller),

@@ -23,10 +23,10 @@ pub(super) enum Unusable {
     /// `libcni` accepts duplicates and takes the last.
     #[error("has the key {0:?} twice")]
     Twice(String),
-    /// Go reads it, with U+FFFD for invalid bytes, which would then be written back.
+    /// Go reads invalid bytes as U+FFFD, which would then be written back.
     #[error("is not UTF-8")]
     Encoding,
-    /// Since version 1.3, `libcni` adds the plugins of the folder with the network's name (`NetworkPluginConfsFromFiles`). Older
+    /// Since version 1.3, `libcni` adds plugins from the folder with the network's name (`NetworkPluginConfsFromFiles`). Older
     /// versions would not call an entry there, nor would CRI-O for DEL.
     #[error(
         "has no plugins, but loads plugins from the folder {0:?} next to it, where an entry has no effect; move \
@@ -77,7 +77,7 @@ impl FileKind {
 }
 
 impl NetworkConfiguration {
-    /// Parses the content of a file. Content that is not UTF-8 is unusable, but perhaps not for runtimes.
+    /// Parses the content of a file. Content that is not UTF-8 is unusable, though runtimes may accept it.
     pub(super) fn decode(bytes: &[u8], kind: FileKind) -> Result<Self, Unusable> {
         let network = Self::read(&String::from_utf8_lossy(bytes), kind)?;
         if std::str::from_utf8(bytes).is_ok() { Ok(network) } else { Err(Unusable::Encoding) }
@@ -126,7 +126,7 @@ impl NetworkConfiguration {
         PluginFields::parse(&self.text[plugin.span.clone()]).ok()
     }
 
-    /// The text with this entry exactly once; `None` if it has an equal one already, in any form.
+    /// The text with this entry exactly once; `None` if it already has an equal entry, however formatted.
     pub(super) fn with(&self, entry: &str) -> Option<String> {
         let Some(first) = self.plugins.iter().position(|plugin| plugin.kind == PLUGIN) else {
             return Some(self.appended(entry));
@@ -143,7 +143,7 @@ impl NetworkConfiguration {
         (!cuts.is_empty()).then(|| self.edited(cuts))
     }
 
-    /// The original of a list that we made, to the byte; `None` if other programs have added plugins since.
+    /// The original of a list that we made, byte for byte; `None` if other programs have added plugins since.
     pub(super) fn original(&self) -> Option<String> {
         self.made_of.as_ref()?;
         let text = self.without().unwrap_or_else(|| self.text.clone());
@@ -231,7 +231,7 @@ fn plugins(text: &str, fields: &PluginFields<'_>, name: &str) -> Result<Vec<Plug
     if plugins.is_empty() { Err(Unusable::Lacks("plugins")) } else { Ok(plugins) }
 }
 
-/// Highest version that the plugin supports, as `libcni` takes the highest that it supports; else any version.
+/// Highest version that the plugin supports, as `libcni` chooses; else any version.
 fn version(fields: &PluginFields<'_>) -> Result<String, Unusable> {
     let mut named: Vec<String> = match fields.value("cniVersions") {
         Some(list) => serde_json::from_str(list.get())

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{borrow::Cow, collections::BTreeMap, fs, thread};
 
-/// Time to wait for a half-written file before it is skipped, as by CRI-O.
+/// Time to wait for a half-written file before skipping it, as CRI-O does.
 const TIMEOUT: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 20;
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -49,7 +49,7 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
         if let Some(until) = broken.until(&unusable) {
             return Ok(Attempt { again: Some(until), ..Attempt::waiting(faults.join("; "), Vec::new()) });
         }
-        // Runtimes accept such files, and use none after the first.
+        // Runtimes accept such files, and use only the first.
         let is_used =
             |why: &Unusable| matches!(why, Unusable::Twice(_) | Unusable::Encoding | Unusable::Folder(_));
         if unusable.iter().any(|(_, why)| is_used(why)) {
@@ -91,7 +91,7 @@ pub(super) fn insert(folder: &Path, entry: &str, broken: &mut Broken) -> io::Res
             Ok(Put::Overtaken) => continue,
             Err(why) => (InstallState::Waiting(why), None),
         };
-        // An earlier version's entry stays there until the delegate's entry is called.
+        // Multus' file keeps an old entry until the delegate's entry is called.
         let is_called = !warnings.iter().any(|warning| warning.is_blocking);
         let is_left = delegate.is_some() && first.1.kind == FileKind::List;
         if is_left && is_called && matches!(state, InstallState::Installed(_)) {
@@ -200,7 +200,7 @@ fn convert(path: &Path, old: &[u8], list: &Path, new: &[u8]) -> io::Result<Resul
     Ok(Ok(if put == Put::Done { files::remove_known(path, old)? } else { put }))
 }
 
-/// First usable file, and the unusable ones before it, or all of them if none is usable.
+/// First usable file, if any, and the unusable files before it.
 fn scan(folder: &Path) -> io::Result<(Option<ConfigurationFile>, Vec<UnusableFile>)> {
     let mut unusable = Vec::new();
     for (path, kind) in files(folder)? {
@@ -254,7 +254,7 @@ fn files(folder: &Path) -> io::Result<Vec<(PathBuf, FileKind)>> {
 }
 
 impl Broken {
-    /// End of the time in which all of these files may become complete.
+    /// Deadline for all of these files to become complete.
     fn until(&mut self, unusable: &[UnusableFile]) -> Option<Instant> {
         let now = Instant::now();
         let since = |path: &PathBuf| self.0.get(path).copied().unwrap_or(now);

@@ -1,5 +1,5 @@
-//! The installed files, their folders, and their removal. The programs are this one, under the plugin's name, and, if next to it,
-//! `sidecar-node`, which the plugin starts for a kubeconfig.
+//! The installed files, their folders, and their removal. The programs are this one, under the plugin's name, and any
+//! `sidecar-node` beside it, which the plugin starts for a kubeconfig.
 
 use super::folder;
 use crate::cni::files::{self, CopiedProgram};
@@ -77,7 +77,7 @@ impl Folders {
         self.programs.join(NODE_PROGRAM)
     }
 
-    /// Copies the programs, `sidecar-node` first, because the plugin starts it. Returns the number of copied ones.
+    /// Copies the programs, `sidecar-node` first, because the plugin starts it. Returns the number of copied programs.
     pub(super) fn put_programs(&self, placed: &mut Placed) -> Result<u64, InstallError> {
         let failed = |error| self.not_copied(error);
         let (ours, place) = (beside(NODE_PROGRAM), self.node_program());
@@ -129,7 +129,7 @@ pub(crate) enum InstallError {
     Programs(PathBuf, #[source] io::Error),
     #[error("another install is running in {}; stop it first", .0.display())]
     Busy(PathBuf),
-    #[error("cannot listen at {0}")]
+    #[error("cannot listen on {0}")]
     Serve(SocketAddr, #[source] io::Error),
     #[error("{} can't be written (--ready-file)", .0.display())]
     ReadyFile(PathBuf, #[source] io::Error),

@@ -32,7 +32,7 @@ pub(crate) use folders::{
 
 /// Longest sleep, to find changes without an event.
 const MAX_SLEEP: Duration = Duration::from_secs(10);
-/// Sleep after a failure that ends without an event.
+/// Sleep after a failure whose end causes no event.
 const RETRY: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Repairs in quick succession are delayed: an agent that undoes them must not keep the node busy.
@@ -44,7 +44,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)
 pub(crate) fn keep(options: &CniInstallOptions) -> Result<Option<RemovedInstallation>, InstallError> {
     options.folders.exist()?;
     options.folders.warn_of_missing_node(&options.entry);
-    // Before any other thread exists, which would take the signals.
+    // Must precede any other thread, which would take the signals.
     let requests = Requests::take().map_err(InstallError::Watch)?;
     let state = state_directory(&options.entry);
     let server = Arc::new(InstallerServer { state, ..InstallerServer::default() });

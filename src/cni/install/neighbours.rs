@@ -60,10 +60,10 @@ impl Delegation {
             Some(_) if is_usable && self.copy_has_entry != Some(false) => return None,
             Some(to) if is_usable => format!("restart Multus, which copies the entry from {to}"),
             Some(to) => format!(
-                "with kubeconfig in the entry, the installer puts it into {to}, to which Multus passes no annotations"
+                "set kubeconfig in the entry; the installer adds it to {to}, to which Multus passes no annotations"
             ),
             None => format!(
-                "put the entry, with kubeconfig, into a list of plugins as the configuration of its delegate {:?}",
+                "make the configuration of its delegate {:?} a plugin list that includes the entry, with kubeconfig",
                 self.name
             ),
         };
@@ -73,9 +73,9 @@ impl Delegation {
     }
 }
 
-/// Plugins of meshes, and how to remove them while their pods keep omitting the init container.
+/// Meshes' plugins, and how to remove them while their pods keep omitting the init container.
 const MESHES: [(&str, &str); 3] = [
-    ("istio-cni", "uninstall the chart cni of Istio, and keep pilot.cni.enabled: true"),
+    ("istio-cni", "uninstall Istio's chart cni, and keep pilot.cni.enabled: true"),
     ("linkerd-cni", "uninstall the chart linkerd2-cni, and keep cniEnabled: true"),
     (
         "kuma-cni",
@@ -120,7 +120,7 @@ impl Removals {
         let network = NetworkConfiguration::read(text, FileKind::of(path)?).ok()?;
         let types: Vec<&str> = network.types().collect();
         let text = format!(
-            "the entry is removed from {} again and again, by the program that writes its plugins {}; \
+            "the entry is repeatedly removed from {}, by the program that writes its plugins {}; \
              configure it to keep other plugins (Cilium: cni.exclusive: false)",
             path.display(),
             types.join(", ")

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{collections::VecDeque, path::PathBuf, thread};
 
-/// Time limit of a connection, from its start to the last byte of the answer.
+/// Time limit of a connection, from its start to the last byte of the response.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_BYTES: usize = 8 * 1024;
 /// Maximum number of open connections: a node has a kubelet and a scraper or two.
 const MAX_CONNECTIONS: usize = 64;
-/// Pause after a failed accept, such as without descriptors.
+/// Pause after `accept` fails, for example without free descriptors.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 const REFUSED_METHOD: &str = "405 Method Not Allowed";
 
@@ -67,7 +67,7 @@ impl InstallerServer {
         self.open().retain(|other| !Arc::ptr_eq(other, stream));
     }
 
-    /// Closes the oldest connection if there are more than `limit`, which ends its thread.
+    /// If more than `limit` are open, closes the oldest connection, which ends its thread.
     fn close_oldest(&self, limit: usize) {
         let mut open = self.open();
         if open.len() > limit
@@ -173,7 +173,7 @@ fn text(counters: &CniCounters, installer: &Installer) -> String {
     );
     text.value(name, &[], u8::from(installer.is_installed));
     let name = "sidecar_cni_install_warnings";
-    text.head(name, "gauge", "Current warnings of the installer, by cause; /readyz has their text.");
+    text.head(name, "gauge", "Current installer warnings, by cause; /readyz has their text.");
     for cause in CAUSES {
         let count = installer.warnings.iter().filter(|warning| warning.cause == cause).count();
         text.value(name, &[("cause", cause)], count);

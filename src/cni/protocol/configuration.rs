@@ -33,7 +33,7 @@ pub(crate) enum LogTarget {
 impl Default for Places {
     fn default() -> Self {
         Self {
-            // Namespaces of containers do not survive a reboot, nor does this.
+            // Container namespaces do not survive a reboot, nor does this directory.
             state: PathBuf::from("/run/sidecar-init/cni"),
             log: LogTarget::File(PathBuf::from("/var/log/sidecar-init/cni.log")),
             log_max_bytes: 10 * 1024 * 1024,
@@ -45,7 +45,7 @@ impl Default for Places {
 pub(crate) struct PartialConfiguration<'a> {
     pub(crate) version: CniResult<CniVersion>,
     pub(crate) places: Places,
-    /// False if a place is invalid: then no trace is left elsewhere.
+    /// False if a location is invalid: then no trace is written elsewhere.
     pub(crate) places_are_valid: bool,
     pub(crate) timeout: Duration,
     /// The network's name; the error has the problems of the keys that DEL needs.
@@ -123,7 +123,7 @@ impl<'a> PluginConfigurationReader<'a> {
             name,
             previous_result: self.previous_result(),
             annotations: self.annotations(),
-            // `libcni` leaves the capabilities of an entry in its configuration (`injectRuntimeConfig`).
+            // `libcni` leaves an entry's capabilities in the entry's configuration (`injectRuntimeConfig`).
             requests_annotations: capabilities.is_some_and(|all| all.get().contains(ANNOTATIONS)),
             valid: self.valid(),
             capture: self.layer(keys::CAPTURE),

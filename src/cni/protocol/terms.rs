@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use std::{error::Error, ffi::OsString, fmt::Display, iter, path::PathBuf};
 
-/// A supported version. Earlier ones have no `prevResult`, so no plugin can be chained.
+/// A supported version. Earlier ones have no `prevResult`, so plugins can't be chained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CniVersion(&'static str);
 
@@ -99,7 +99,7 @@ pub(crate) struct CniError {
     pub(crate) details: String,
 }
 
-/// Size limit of details, which end up in the runtime's log and in an event of the pod.
+/// Size limit of details, which end up in the runtime's log and in a pod event.
 const DETAILS: usize = 16 * 1024;
 
 impl CniError {

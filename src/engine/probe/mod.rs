@@ -1,5 +1,5 @@
-//! Probes make connections, and observe the outcome of each on arrival and in conntrack. Packets get no further than the first
-//! router and contain no data: a token is sent once one of our listeners has the connection. All trials run at once.
+//! Probes make connections, and observe each connection's outcome on arrival and in conntrack. Packets get no further than the
+//! first router and contain no data: a token is sent once one of our listeners has the connection. All trials run at once.
 
 use crate::sys::dial::{self, DialedSocket, NoCall};
 use crate::sys::{conntrack::Conntrack, route_lookup, wait};
@@ -64,7 +64,7 @@ pub struct ProbeTrial {
     pub owner: (u32, u32),
     pub from: Option<IpAddr>,
     pub to: SocketAddr,
-    /// True to wait until the end for an outcome; otherwise a short silence is conclusive.
+    /// True to wait for an outcome until the timeout; otherwise a short silence is conclusive.
     pub patient: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct Probe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionOutcome {
     Redirected(SocketAddr),
-    /// It reached our listener on this port unchanged (`None`: another process). One to that port itself may be uncaptured.
+    /// It reached our listener on this port unchanged (`None`: another process). Direct calls to that port may be uncaptured.
     Handed(Option<u16>),
     Passed,
     Accepted,
@@ -175,7 +175,7 @@ impl<'a> Flows<'a> {
 
 /// Time that a connection may wait in a listener's queue once its handshake is complete.
 const GRACE: Duration = Duration::from_millis(100);
-/// Time to wait for a reaction before its absence counts.
+/// Time without a reaction that counts as silence.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// Prefix of a token in a datagram: a DNS response without records (RFC 1035, 4.1.1), which DNS servers ignore.
@@ -200,7 +200,7 @@ struct ProbeAttempt<'a> {
 }
 
 impl<'a> ProbeAttempt<'a> {
-    /// Connects from a port without a connection in conntrack: a new connection would follow an old one past the rules.
+    /// Connects from a port without a connection in conntrack: a new connection would follow an old entry past the rules.
     fn start(
         trial: &'a ProbeTrial,
         place: DestinationState,
@@ -360,10 +360,10 @@ impl<'a> ProbeAttempt<'a> {
         }
     }
 
-    /// Outcome at the end of the time. `tracked` is true, for each family, if conntrack has any connection.
+    /// Outcome at the time limit. `tracked` is true, for each family, if conntrack has any connection.
     fn outcome(self, tracked: [bool; 2], flows: &mut Flows<'_>) -> Result<ProbeObservation, NoResult> {
         let arrived = self.may_have_arrived();
-        // Both ends are closed first, because the closing segments need the entry in conntrack.
+        // Both ends are closed first, because the closing segments need the conntrack entry.
         drop((self.call, self.arrival));
         if let Some(local) = self.local.filter(|_| self.goes_to.is_some()) {
             flows.forget(self.trial.protocol, (local, self.trial.to));
@@ -396,7 +396,7 @@ fn token(protocol: Protocol) -> Vec<u8> {
     }
 }
 
-/// Maximum number of ports of a range that get a listener; conntrack is queried for the rest.
+/// Maximum number of ports of a range that get a listener; conntrack is queried for the others.
 const MAX_LISTENERS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -423,7 +423,7 @@ struct DatagramListener {
 }
 
 impl DatagramListener {
-    /// Opens a listener as the user whose replies are routed back, or as our own if that is not permitted.
+    /// Opens a listener as the user whose replies are routed back, or as our own user if that is not permitted.
     fn open(owner: (u32, u32), address: SocketAddr) -> Result<Self, NoCall> {
         let (socket, answers) = match dial::receive(owner, address) {
             Err(NoCall::Owner { .. } | NoCall::Unmapped { .. }) => {
@@ -518,7 +518,7 @@ impl ProbeListeners {
                     one.trial.protocol == Protocol::Tcp && one.local == Some(peer)
                 };
                 let Some(attempt) = attempts.iter_mut().find(is_its) else {
-                    tracing::debug!(target: "validation", %peer, "a stranger's connection is not kept");
+                    tracing::debug!(target: "validation", %peer, "dropping an unknown peer's connection");
                     continue;
                 };
                 if stream.set_nonblocking(true).is_ok()

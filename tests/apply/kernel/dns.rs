@@ -1,6 +1,6 @@
 //! DNS capture: the application's queries go to the agent, the agent's queries go out to the resolver. Both may use the same
-//! client port. Without separate conntrack zones, the second query would continue the first one's flow, and the agent would be
-//! answered by itself.
+//! client port. Without separate conntrack zones, the second query would continue the first one's flow, and the agent would
+//! answer itself.
 
 use std::net::SocketAddr;
 

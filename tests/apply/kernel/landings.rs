@@ -1,7 +1,7 @@
-//! Verdicts for traffic out of the pod, into it, within it, and from a virtual machine behind it: captured to one of the proxy's
-//! ports, or passed. The proxy's calls to the pod's own address re-enter through the inbound port; its deliveries from 127.0.0.6
-//! or ::6 must not. The modes differ for a proxy identified by its group only, and at ports 15008 and 53: TPROXY's separate rules
-//! in mangle exempt only those addresses.
+//! Verdicts for traffic out of the pod, into it, within it, and from a virtual machine behind it: redirected to one of the
+//! proxy's ports, or passed. The proxy's calls to the pod's own address re-enter through the inbound port; its deliveries from
+//! 127.0.0.6 or ::6 must not. The modes differ for a proxy identified by its group only, and on ports 15008 and 53: TPROXY's
+//! separate rules in mangle exempt only those addresses.
 
 use crate::support::address::Place::{
     Elsewhere, Loopback, Neighbour, Pod, PodSecondNic, Resolver, SecondNeighbour, Service, Six, VmGateway,
@@ -32,8 +32,8 @@ rows! {
     the_application_s_calls_to_itself: in_each(&Mode::BOTH, application_to_itself);
     calls_of_the_proxy_to_the_application: in_each(&Mode::BOTH, proxy_to_the_application);
     // Rules for virtual machines are in nat; with TPROXY, mangle has already passed the connection to the inbound port.
-    calls_of_a_virtual_machine: in_each(&[Mode::Redirect], all_of_a_virtual_machine);
-    calls_of_a_virtual_machine_to_a_cidr: in_each(&[Mode::Redirect], a_cidr_of_a_virtual_machine_only);
+    virtual_machine_calls: in_each(&[Mode::Redirect], all_of_a_virtual_machine);
+    virtual_machine_calls_to_a_cidr: in_each(&[Mode::Redirect], a_cidr_of_a_virtual_machine_only);
 }
 
 const EVERYTHING: [&str; 4] = ["-i", "*", "-b", "*"];
@@ -170,7 +170,7 @@ fn proxy_to_the_application(setting: Setting) {
         (ProxyFromSix, Tcp, Pod, 8080, Passes),
         (ProxyFromSix, Tcp, Loopback, 8080, Passes),
         (ProxyUser, Tcp, Pod, 8080, Inbound),
-        // In nat the rules for the user come first and treat any other user as the application.
+        // In nat, the rules for the user come first and treat any other user as the application.
         (ProxyGroup, Tcp, Pod, 8080, only_with_tproxy(setting.mode)),
     ];
     lands(setting, &EVERYTHING, &calls);
@@ -204,7 +204,7 @@ fn lands_with_vm(setting: Setting, flags: &[&str], calls: &[Case]) {
     check(&pod, calls);
 }
 
-/// For a moment, just as the proxy starts, an address with duplicate address detection can't be bound.
+/// An address in duplicate address detection can't be bound for a moment, just as the proxy starts.
 #[test]
 fn six_is_usable_at_once() {
     let setting = Setting { variant: Variant::Nft, family: Family::V6, mode: Mode::Redirect };

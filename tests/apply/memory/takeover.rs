@@ -1,4 +1,4 @@
-//! Takeover from a predecessor, whose rules have no owner, with failures on the way.
+//! Takeover from a predecessor, whose rules have no owner, with failures at any step.
 
 use super::{ADDRESS, Goal, NFT, V4_MARK, V4_ROUTE, V6_MARK, V6_ROUTE, all, holds, run, same, shared, steps};
 use crate::support::{memory::Memory, scope};

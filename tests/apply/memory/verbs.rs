@@ -81,7 +81,7 @@ fn clean_refuses_unreadable_tables() {
     assert_eq!(memory.committed, []);
 }
 
-/// The drop-in prefers iptables, other commands nf_tables; a kernel with only one of them decides for both.
+/// The drop-in prefers iptables, other commands nf_tables; if the kernel has only one, both use it.
 #[test]
 fn a_kernel_without_nf_tables_gets_rules_of_iptables_legacy() {
     for preference in [Preference::Nftables, Preference::Iptables] {

@@ -8,7 +8,7 @@ fn check(flags: &[&str]) -> Outcome {
     output(BINARY, &[&["diff", "--rules", "--native-nftables"], &FACTS[..], flags].concat(), "")
 }
 
-/// A replaced rule differs even at equal length, or with a zone's original direction, whose kernel number means "none" elsewhere.
+/// A replaced rule differs even at equal length, or only in a zone's original direction, whose number means "none" elsewhere.
 #[test]
 fn replaced_rule_is_a_difference() {
     let flags = ["--dual-stack", "-i", "*", "-b", "*", "--redirect-dns", "--capture-all-dns"];
@@ -34,7 +34,7 @@ fn replaced_rule_is_a_difference() {
     }
 }
 
-/// Without IPv6, its packets meet only the rule that passes them.
+/// Unless IPv6 is captured, one rule passes all IPv6 packets.
 #[test]
 fn ipv6_passes_where_it_is_off() {
     use std::net::{TcpListener, TcpStream};

@@ -18,7 +18,7 @@ fn start(namespace: &Namespace, verb: &str) -> Child {
     command.args(["-n", "19", "prlimit", ADDRESS_SPACE, "--"]).arg(musl::binary());
     command.args([verb, "--native-nftables"]).args(FACTS).args(FLAGS);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    namespace.run(|| command.spawn()).expect("nice and prlimit are there")
+    namespace.run(|| command.spawn()).expect("nice and prlimit are installed")
 }
 
 #[test]

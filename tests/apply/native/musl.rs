@@ -41,7 +41,7 @@ fn static_binary_stays_small() {
     assert!(bytes < 5_500_000, "{bytes} bytes");
 }
 
-/// The C library differs, and so do some of its system calls.
+/// musl makes some system calls that glibc does not.
 #[test]
 #[ignore = "builds the static binary"]
 fn sandbox_works_in_the_static_binary() {

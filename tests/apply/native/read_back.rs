@@ -82,7 +82,7 @@ fn case(runner: &mut TestRunner) -> (Checked, Checked, Vec<Packet>) {
     (lawful(Family::V4, statements, &EVERYBODY), v6, packets)
 }
 
-/// Replaces each rule with itself, another or none, through `nft` and in the table.
+/// Keeps, replaces or deletes each rule, both through `nft` and in the table.
 fn edit(runner: &mut TestRunner, table: &mut nft::InetTable) {
     let listing = stdout("nft", &["-a", "-n", "list", "table", "inet", NAME], "");
     let mut script = String::new();

@@ -1,4 +1,4 @@
-//! Helpers for tests of traffic: a start in a sandbox, and calls from inside it.
+//! Helpers for traffic tests, which start a sandbox and make calls inside.
 
 use crate::cli::sandbox::support::{Programs, RunAs};
 use crate::support::program::Run;
@@ -18,8 +18,8 @@ pub(crate) const WORLD: [IpAddr; 2] =
 pub(crate) const POD: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)), IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1))];
 
-/// Runs `work`, a closure in the test itself, inside sandboxes: a sample of these flags and callers. The test binary calls itself
-/// inside. Returns the standard error of each call.
+/// Runs `work`, a closure of the test, in sandboxes with a sample of these flags and callers. The test binary runs itself inside.
+/// Returns the standard error of each call.
 pub(crate) fn inside<W: Fn()>(callers: &[RunAs], flags: &[&[&str]], work: W) -> Vec<String> {
     if env::var_os(INSIDE).is_some() {
         work();
@@ -66,7 +66,7 @@ pub(crate) fn accept(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// A connection to the pod through the world's HTTP proxy: the client's end and the application's.
+/// A connection to the pod through the world's HTTP proxy: the client's and application's ends.
 pub(crate) fn inbound(family: usize, listener: &TcpListener) -> (TcpStream, TcpStream) {
     let to = SocketAddr::new(POD[family], listener.local_addr().expect("bound").port());
     let mut near = call((WORLD[family], 3128));

@@ -46,7 +46,7 @@ fn sandbox_works_in_a_chroot_and_leaves_no_mounts() {
     assert!(text.contains("All 7 connections matched the rules."), "{text}");
 }
 
-/// Cargo's runner isolates root from the machine's network; other users do not need it.
+/// Cargo's runner isolates root from the machine's network; other users need no isolation.
 #[test]
 fn cargo_runner_isolates_only_root() {
     let programs = Programs::get();

@@ -35,7 +35,7 @@ fn all_namespaces() -> BTreeSet<String> {
     namespaces(&ids)
 }
 
-/// Waits until no process is in these namespaces. The kernel reuses the number of a deleted namespace; a leaked one stays.
+/// Waits until no process is in these namespaces. The kernel reuses a deleted namespace's number; a leaked namespace stays.
 fn gone(made: &BTreeSet<String>, what: &str) {
     until_ok(|| match made & &all_namespaces() {
         left if left.is_empty() => Ok(()),
@@ -59,7 +59,7 @@ fn links() -> Vec<String> {
     links.into_iter().map(|link| link.name().to_string_lossy().into_owned()).collect()
 }
 
-/// Kills a process; returns true if the signal ended it. A process that is already ending ignores it.
+/// Kills a process; returns true if the signal ended it. An ending process ignores the signal.
 fn kill_running(id: i32) -> bool {
     let process = Pid::from_raw(id);
     let state = || stat(id, 0).and_then(|state| state.chars().next());
@@ -87,7 +87,7 @@ fn kill_after(who: RunAs, number: usize, words: &[&str], wait: Duration) {
         // Process IDs wrap around.
         there.sort_by_cached_key(|id| (*id != child.id().cast_signed(), start(*id), *id));
         made.extend(&namespaces(&there) - &own);
-        // The first process, which the caller knows, or the inner process, PID 1 there.
+        // The child itself, or the inner process, which is PID 1 inside.
         let victim = there.get(number % 2).or(there.first()).copied().unwrap_or(child.id().cast_signed());
         if kill_running(victim) || child.try_wait().expect("a child").is_some() {
             break victim;
@@ -118,7 +118,7 @@ fn nothing_is_left_of_a_killed_tour() {
     }
 }
 
-/// All descendants of the command end with it, even without their parents.
+/// All descendants of the command end with it, even orphans.
 #[test]
 fn nothing_is_left_after_the_command() {
     for who in EVERYBODY {

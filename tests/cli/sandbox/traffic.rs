@@ -44,7 +44,7 @@ fn echoed(mebibytes: u64, family: usize) {
     });
 }
 
-/// Both ways at the same time, twice through the proxy: to the world, which calls the application.
+/// Sends both ways at once, twice through the proxy: to the world, which calls the application.
 fn delivered(mebibytes: u64, family: usize) {
     let listener = listen(WORLD[family], 9000);
     let (near, far) = inbound(family, &listener);

@@ -30,7 +30,7 @@ const CASES: &[(&str, &[&str])] = &[
     ("sidecar-init linkerd-init --iptables-mode ", &["legacy", "nft", "plain"]),
     ("sidecar-init kuma-init ", &["install", "uninstall"]),
     ("sidecar-init completions ", &["bash", "zsh", "fish"]),
-    // All flags share the dash, which is not a useful proposal.
+    // All flags begin with a dash, so proposing it is useless.
     ("sidecar-init explain ", &[]),
     ("sidecar-init apply -b '*' ", &[]),
     ("sidecar-init help cl", &["clean"]),

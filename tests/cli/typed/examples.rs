@@ -32,7 +32,7 @@ fn examples_are_accepted() {
     assert!(count > 300, "only {count} were tested");
 }
 
-/// The table's values for a flag of the command with this help.
+/// The table's values for a flag, given its command's help.
 fn values(help: &str, flag: &str) -> &'static [&'static str] {
     // Settings of different commands may share a name; their help differs.
     let printed = |row: &&SettingRow| row.long == flag && help.contains(&flat(row.help));

@@ -1,4 +1,4 @@
-//! Help fits into 80 columns, has its groups in order of interest, and is complete for each option.
+//! Help fits into 80 columns, lists its groups in order of interest, and covers each option.
 
 use crate::cli::typed::program::{commands, output, stdout};
 use mesh::Mesh;

@@ -99,8 +99,8 @@ fn configuration_never_exceeds_the_read_limit() {
     assert_eq!(node.read("10-a.conflist"), padded(most - 1000));
 }
 
-/// The runtime uses the first file, so an entry in the second one would have no effect. The wait exceeds the wait for a
-/// half-written file.
+/// The runtime uses the first file, so an entry in the second would have no effect. The test waits longer than for a half-written
+/// file.
 #[test]
 fn unsupported_file_is_reported_and_kept_and_no_later_one_is_used() {
     let latin = b"{\"name\":\"n\",\"x\":\"\xe9\",\"cniVersion\":\"1.0.0\",\"plugins\":[{\"type\":\"a\"},{\"type\":\"sidecar-cni\"}]}";

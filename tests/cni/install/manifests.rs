@@ -1,4 +1,4 @@
-//! The chart's DaemonSet uses only settings that the program accepts, and needs only write access to two root-owned folders.
+//! The chart's DaemonSet uses only settings that the program accepts, and needs write access only to two root-owned folders.
 
 use crate::cni::install::node::{LIST, Node, program, types};
 use crate::support::namespace::Namespace;

@@ -1,4 +1,4 @@
-//! Programs beside the installer: the entry's place, and each program's warning in the log, at `/readyz` and in metrics.
+//! Programs beside the installer: the entry's position, and each program's warning in the log, at `/readyz` and in metrics.
 
 use crate::cni::install::http::Scene;
 use crate::cni::install::node::Node;
@@ -56,7 +56,7 @@ fn a_program_that_removes_the_entry_again_and_again_is_named_and_ends_readiness(
             scene.node.put("10-a.conflist", &text);
             scene.running.until("the entry", || scene.node.read("10-a.conflist").contains("sidecar-cni"));
         }
-        scene.running.until("the warning", || scene.get("/readyz").contains("again and again"));
+        scene.running.until("the warning", || scene.get("/readyz").contains("repeatedly removed"));
         let page = scene.get("/readyz");
         assert!(page.starts_with("HTTP/1.1 503 ") && page.contains(remedy), "{page}");
         assert!(scene.get("/metrics").contains("sidecar_cni_install_warnings{cause=\"removal\"} 1\n"));

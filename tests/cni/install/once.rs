@@ -114,7 +114,7 @@ fn first_file_of_the_runtime_is_chosen() {
     }
 }
 
-/// Even after a file that has been unusable for longer.
+/// A file unusable for longer does not shorten the wait.
 #[test]
 fn each_half_written_file_is_waited_for() {
     let node = Node::new();

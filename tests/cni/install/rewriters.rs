@@ -25,7 +25,7 @@ fn text(round: u32) -> String {
     )
 }
 
-/// Lets an agent write during reads; returns the number of different contents read.
+/// Lets an agent write during reads and checks each content read.
 fn check(write: impl Fn(&Node, &str) + Sync, is_whole_always: bool) {
     let node = Node::new();
     write(&node, &text(0));
@@ -57,7 +57,7 @@ fn check(write: impl Fn(&Node, &str) + Sync, is_whole_always: bool) {
             thread::sleep(Duration::from_millis(u64::from(round % 4)));
         }
         let is_read = || reads.load(Ordering::Relaxed) > 100 && with_entry.load(Ordering::Relaxed) > 0;
-        wait::until("it is read often, and with the entry", is_read);
+        wait::until("many reads, some with the entry", is_read);
         ends.store(true, Ordering::Release);
     });
     running.until("the last text with the entry", || {

@@ -1,4 +1,4 @@
-//! A watching install: it restores overwritten files, sleeps while nothing changes, and reports readiness.
+//! A watching install: restores overwritten files, sleeps while nothing changes, and reports readiness.
 
 use crate::cni::install::node::{LIST, Node, shapes, types};
 use crate::support::wait;
@@ -36,7 +36,7 @@ fn overwritten_files_are_restored() {
     running.until("the entry in the other file", || has_entry(&node, "00-b.conflist") && ready.exists());
     // The agent is unaware of the renamed file.
     node.put("00-b.conf", r#"{"name":"m","cniVersion":"0.3.1","type":"other"}"#);
-    running.until("the entry in its new one", || {
+    running.until("the entry in the new file", || {
         let all = node.configurations_by_name();
         all.len() == 1 && types(&all["00-b.conflist"]) == ["other", "sidecar-cni"]
     });

@@ -1,4 +1,4 @@
-//! `kill -9` at each system call of an ADD: DEL removes all leftovers, and no file is torn.
+//! `kill -9` at each system call of an ADD: DEL removes all leftovers, and no file is half-written.
 
 use crate::cni::plugin::runtime::{Node, container, rules, text, variables};
 use crate::support::namespace::Namespace;

@@ -236,9 +236,9 @@ fn rules_of_a_mesh_stay_until_its_last_attachment_goes() {
     assert!(node.attachments().is_empty());
 }
 
-/// Like linkerd's own plugin: inbound skip ports are added to the node's; all other settings are replaced.
+/// As in linkerd's own plugin, inbound skip ports extend the node's; other settings replace the node's.
 #[test]
-fn linkerd_annotations_add_to_skipped_ports_of_the_node() {
+fn linkerd_annotations_extend_the_node_skip_ports() {
     let node = Node::new();
     let defaults = json!({ "defaults": {
         "mesh": "linkerd", "proxy-uid": 2105, "ipv6": false,
@@ -275,7 +275,7 @@ fn linkerd_annotations_add_to_skipped_ports_of_the_node() {
     captures(&node, &annotated(&node, kuma.annotations, &defaults), &[&["--mesh=kuma"], kuma.flags].concat());
 }
 
-/// A runtime does not report the pod's init container for the rules, which runs after the plugin.
+/// A runtime does not report the init container that sets rules; it runs after the plugin.
 #[test]
 fn init_container_of_the_same_mesh_takes_over_the_plugin_rules() {
     let [_, linkerd, kuma, _] = &KINDS;

@@ -1,4 +1,4 @@
-//! The runtime's own network namespace is never changed, by any path in `CNI_NETNS`, with or without `/proc`.
+//! The runtime's own network namespace is never changed, whatever path `CNI_NETNS` has, with or without `/proc`.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, mentions, rules, run, text};
 use crate::support::mounts::{in_mount_namespace, mount};

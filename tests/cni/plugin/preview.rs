@@ -35,7 +35,7 @@ fn plugin_sets_the_rules_of_the_preview() {
             if pod::read(object, EXCLUDED_NAMESPACES).settings.raw.mesh() != Mesh::default() {
                 continue;
             }
-            // A pod without rules has only comments.
+            // A preview without rules has only comments.
             if script.lines().all(|line| line.is_empty() || line.starts_with('#')) {
                 skipped += usize::from(is_skipped(object, &what));
             } else if matches!(pod::read(object, EXCLUDED_NAMESPACES).way, CaptureMethod::InitContainer(_)) {

@@ -1,5 +1,5 @@
-//! ADD and DEL of the same container at once, as after an ADD timed out in the runtime, and a DEL whose record is lost: in any
-//! order, the last DEL leaves neither rules nor record.
+//! ADD and DEL of the same container at once, as when an ADD has timed out, and a DEL whose record is lost: in any order, the
+//! last DEL leaves neither rules nor record.
 
 use crate::cni::plugin::runtime::{Answer, Node, container, rules, run, variables};
 use crate::support::namespace::Namespace;
@@ -38,12 +38,12 @@ fn rounds(count: usize, more: &Value, programs: Option<&str>) {
 
 rows! {
     add_and_del_at_once_leave_rules_with_their_record_or_nothing: rounds(scope::runs(300, 30), &json!({}), None);
-    add_and_del_at_once_by_the_programs_of_iptables: rounds(scope::runs(25, 10), &json!({"backend": "iptables-nft"}), Some("/usr/sbin:/usr/bin:/sbin:/bin"));
+    concurrent_add_and_del_with_iptables_programs: rounds(scope::runs(25, 10), &json!({"backend": "iptables-nft"}), Some("/usr/sbin:/usr/bin:/sbin:/bin"));
 }
 
 /// Each DEL may see the other attachment's record.
 #[test]
-fn dels_of_all_attachments_at_once_leave_neither_rules_nor_records() {
+fn concurrent_dels_leave_neither_rules_nor_records() {
     let (node, pod) = (Node::new(), container());
     let path = pod.path();
     let networks = [node.capturing(), node.second()];

@@ -77,7 +77,7 @@ fn endless_input_times_out() {
     assert_eq!(rules(&pod), "");
 }
 
-/// A hanging iptables program is a fault of the kernel or the node; the pod's error must come in time.
+/// A hanging iptables program is the kernel's or node's fault; the pod's error must come in time.
 #[test]
 fn hanging_program_times_out() {
     let (node, pod) = (Node::new(), container());

@@ -49,7 +49,7 @@ fn unwritable_result_reverts_the_add() {
         fails(&node, redirection, &ended, "the change is undone");
         assert_eq!((rules(&pod), node.attachments().len()), (String::new(), 0), "{redirection}");
     }
-    // An excluded pod fails as well, with nothing to revert.
+    // An excluded pod's ADD fails too, with nothing to revert.
     let ended = add(">&-", Stdio::null(), &node.configuration(&json!({})).to_string(), &path);
     fails(&node, ">&-", &ended, "nothing was changed");
 }

@@ -211,7 +211,7 @@ fn a_pod_is_captured_by_its_annotations_until_it_is_stopped() {
     sandbox.check(&container, &cases);
     verbs::check_finds_tampering(&containerd.stage, attachment, &sandbox.inside);
     sandbox.check(&container, &cases);
-    // containerd's files are not in the usual place: the shim leads to them.
+    // containerd's files are not at the default paths: the shim leads there.
     let seen = containerd.stage.output(&[BINARY, "status", "--all", "--output", "json"], &[], "").stdout;
     let seen: Value = serde_json::from_str(&seen).expect("JSON");
     assert_eq!(seen["namespaces"][0]["pod"], json!({ "namespace": "shop", "name": "captured" }), "{seen}");

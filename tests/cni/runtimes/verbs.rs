@@ -25,7 +25,7 @@ pub(crate) fn check_finds_tampering(stage: &Stage, attachment: &Attachment, insi
     }
 }
 
-/// After DEL no rules of this program remain in the namespace, which this test holds, nor on the node.
+/// After DEL, no rules remain in the namespace, which this test holds, and no record remains.
 pub(crate) fn is_gone(stage: &Stage, attachment: &Attachment, inside: &Namespace) {
     assert_eq!(rules(inside), "", "{}", stage.logs());
     let routing = inside.stdout("sh", &["-ec", "ip rule; ip -6 rule; ip addr show lo"]);

@@ -1,5 +1,5 @@
 //! Every rule form that nft produces, set by another program before the mesh's rules: `explain --live` reports the packet's real
-//! verdict or "unknown". In a table with another name, and in one that iptables-nft-save prints.
+//! verdict or "unknown". The rules are in a table that iptables-nft-save prints, or another.
 
 use super::{namespace::Namespace, pod_with};
 use crate::support::program::{Run, binary};
@@ -36,9 +36,9 @@ fn forms() -> (Vec<Form>, Vec<&'static str>) {
 }
 
 #[test]
-fn forms_of_tables_of_any_name() {
+fn rule_forms_in_tables_with_any_name() {
     let (forms, objects) = forms();
-    // Both kinds of table have the same parser, so a sample is sufficient here.
+    // Both tests use the same parser, so a sample is sufficient here.
     let filter = forms.iter().filter(|form| !form.is_nat).step_by(3).collect();
     check(filter, &objects, "inet t", "c", "type filter hook output priority -180");
     let nat = forms.iter().filter(|form| form.is_nat).collect();
@@ -120,7 +120,7 @@ fn done(pod: &Namespace) -> &'static str {
         setfsuid(Uid::from_raw(USER));
         setfsgid(Gid::from_raw(USER));
         let to: SocketAddr = DESTINATION.parse().expect("an address");
-        // No answer: one packet is sufficient.
+        // Nothing answers: one packet is sufficient.
         let _ = TcpStream::connect_timeout(&to, Duration::from_millis(2));
     });
     let listed = reset();

@@ -1,4 +1,4 @@
-//! `explain --live`: verdicts in a namespace with rules of any program.
+//! `explain --live`: verdicts in a namespace with any program's rules.
 
 use crate::support::namespace;
 use crate::support::program::{Run, binary};

@@ -1,5 +1,5 @@
-//! Pictures of traffic: colours for any vision, and the documentation's pictures against their commands. Their agreement with the
-//! simulator is a property of `crates/diagnose`.
+//! Pictures of traffic: colours for any vision, and the documentation's pictures against their commands. `crates/diagnose` tests
+//! their agreement with the simulator.
 
 mod colours;
 mod goldens;

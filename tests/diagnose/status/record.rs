@@ -43,7 +43,7 @@ fn provenance_is_written_only_with_rules() {
     succeed(&pod, &call);
     assert_eq!(listing(&pod), before);
     assert_eq!(json(&pod)["made"], first);
-    // Replaced with the rules, while the base chains stay.
+    // New rules, new record; the base chains stay.
     apply(&pod, &["-d", "15090,15021"]);
     let second = json(&pod)["made"].clone();
     assert_eq!(second["settings"], "-b '*' -d 15090,15021 -i '*'");
@@ -146,5 +146,5 @@ fn long_settings_are_kept_as_a_digest() {
     let status = pod.outcome(&mut binary(&["status", "--verbose"])).with(1, "nothing listens").stdout;
     assert!(status.contains("configured with more settings than a table can store"), "{status}");
     let refused = run(&pod, &["diff"]).with(2, "no flag and no note").stderr;
-    assert!(refused.contains("they were too long to be stored with the rules"), "{refused}");
+    assert!(refused.contains("the settings were too long to store with the rules"), "{refused}");
 }

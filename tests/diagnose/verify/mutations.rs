@@ -1,5 +1,5 @@
-//! Every rule removed, changed, or swapped with the next: a probe fails exactly if a walk through the remaining rules ends
-//! differently, or if connections break in a way that a walk of the first packet cannot show.
+//! Every rule removed, changed, or swapped with the next: a probe fails exactly when a walk through the remaining rules ends
+//! differently, or when connections break in a way that a walk of the first packet cannot show.
 
 use crate::diagnose::verify::oracle::{changed, expectations};
 use crate::diagnose::verify::pod::{DEFAULT, DNS, Pod, Scenario, TPROXY};
@@ -89,7 +89,7 @@ fn restore(pod: &Pod, [_, restore]: &[String; 2], text: &str) {
     }
 }
 
-/// Ends that a walk of a first packet cannot show: a lost answer, or a connection that gets stuck.
+/// Failures that a first packet's walk cannot show: a lost answer, or a connection that gets stuck.
 fn is_broken_later(call: &serde_json::Value) -> bool {
     call["seen"]["end"] == "unanswered" || call["seen"]["end"] == "nowhere"
 }
@@ -138,14 +138,14 @@ fn mutate(scenario: Scenario, backend: &str) {
 rows! {
     the_default_by_nftables: mutate(DEFAULT, "nftables");
     the_default_by_iptables_nft: mutate(DEFAULT, "iptables-nft");
-    #[ignore = "a second variant of iptables"]
+    #[ignore = "a second iptables variant"]
     the_default_by_iptables_legacy: mutate(DEFAULT, "iptables-legacy");
     dns_by_nftables: mutate(DNS, "nftables");
     dns_by_iptables_nft: mutate(DNS, "iptables-nft");
-    #[ignore = "a second variant of iptables"]
+    #[ignore = "a second iptables variant"]
     dns_by_iptables_legacy: mutate(DNS, "iptables-legacy");
     tproxy_by_nftables: mutate(TPROXY, "nftables");
     tproxy_by_iptables_nft: mutate(TPROXY, "iptables-nft");
-    #[ignore = "a second variant of iptables"]
+    #[ignore = "a second iptables variant"]
     tproxy_by_iptables_legacy: mutate(TPROXY, "iptables-legacy");
 }

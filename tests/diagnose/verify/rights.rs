@@ -1,4 +1,4 @@
-//! With few privileges, checks that need no more succeed, and others are reported.
+//! With few privileges, checks that need no more succeed; other checks are reported.
 
 use crate::diagnose::verify::pod::{DEFAULT, Found, Pod, Scenario, TPROXY, flags};
 use crate::support::folder::Folder;

@@ -67,7 +67,7 @@ fn dns_queries_go_to_ztunnel_and_its_own_to_the_server() {
         scene.listen(Protocol::Udp, Place::Resolver, 53);
         scene.listen(Protocol::Tcp, Place::Resolver, 53);
         let server = Place::Resolver.at(family, 53);
-        // They share a port: only the zone distinguishes their answers.
+        // Queries share a port: only the zone distinguishes their answers.
         let from = Some(Place::Pod.at(family, 40053));
         let query = Call { from, ..scene.call(Protocol::Udp, Place::Resolver, 53) };
         check(&scene, &scene.pod, &query, Some((At::Dns, Place::Pod, None)), None);

@@ -24,7 +24,7 @@ fn routing(pod: &Namespace, family: Family) -> String {
     pod.stdout("ip", &[ip, "rule"]) + &pod.stdout("ip", &[ip, "route", "show", "table", "all"])
 }
 
-/// The agent keeps the rules for IPv6 and its routing.
+/// Istio's agent keeps its IPv6 rules and routing.
 #[test]
 fn ipv6_that_is_switched_off_goes_and_comes_back() {
     for &variant in Variant::tried() {

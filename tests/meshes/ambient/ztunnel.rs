@@ -113,7 +113,7 @@ fn serve(socket: &TcpListener, at: At, pod: &str, given: &Sender<Given>) {
     }
 }
 
-/// Connects from a marked socket, inbound from the client's address, which is not local.
+/// Connects from a marked socket; inbound, from the client's address, which is not local.
 fn dial(from: Option<IpAddr>, to: SocketAddr) -> io::Result<TcpStream> {
     let from = from.map(|from| SocketAddr::new(from, 0));
     let call = Call { protocol: Protocol::Tcp, identity: ROOT, from, mark: Some(MARK), to };

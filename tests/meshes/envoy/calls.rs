@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 
 on_every_stage! {
     calls_are_captured_or_pass,
-    calls_to_the_ports_of_capture_end,
+    calls_to_capture_ports_are_closed,
 }
 
 const PORT: u16 = 8080;
@@ -86,7 +86,7 @@ fn check(stage: &Stage, family: Family, call: Call) {
 }
 
 /// Such calls have no destination except Envoy itself: passed on, they would loop forever.
-fn calls_to_the_ports_of_capture_end(stage: &Stage) {
+fn calls_to_capture_ports_are_closed(stage: &Stage) {
     for family in Family::BOTH {
         for (port, listener) in [(15001, "outbound-loop"), (15006, "inbound-loop")] {
             let to = SocketAddr::new(pod(family), port);

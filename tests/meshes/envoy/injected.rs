@@ -1,5 +1,5 @@
-//! From a manifest to captured traffic: `sidecar-injector` adds containers to a pod, and the test runs them like a kubelet. The
-//! init container's arguments set the rules, and Envoy starts with its own container's arguments.
+//! Injection end to end: `sidecar-injector` adds containers to a pod, and the test runs them like a kubelet. The init container's
+//! arguments set the rules, and Envoy starts with its own container's arguments.
 
 use crate::support::program::{BINARY, PATH, Run, fed};
 use crate::support::rows::rows;

@@ -1,4 +1,4 @@
-//! Existing rules: upstream's, and those of other owners.
+//! Existing rules of upstream and of other owners.
 
 use crate::meshes::kuma::case::Case;
 use crate::meshes::kuma::same_rules::{capture, listed};
@@ -48,7 +48,7 @@ const FOREIGN: &str = "*nat\n-N OTHERS\n-A OUTPUT -p tcp --dport 7 -j OTHERS\n-A
 const LEFT: &str =
     "-A OUTPUT -p tcp -m tcp --dport 7 -j OTHERS\n-A OTHERS -m comment --comment KUMA_MESH -j RETURN\n";
 
-/// Clean removes them with and without a previous takeover.
+/// `clean` removes upstream's rules with or without a takeover.
 #[test]
 fn upstream_rules_are_taken_over_and_removed() {
     let case = full();

@@ -1,5 +1,5 @@
 //! Kuma's rules in the kernel are equal to upstream's. `KUMA_CASES` is the number of random configurations (300), `KUMA_SEED` the
-//! seed. Needs root, `iptables` of both variants and `ip6tables`; never skips.
+//! seed. Needs root and both variants of `iptables` and `ip6tables`; never skips.
 
 mod again;
 mod case;

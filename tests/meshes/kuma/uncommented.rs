@@ -9,7 +9,7 @@ use crate::support::namespace::Namespace;
 use crate::support::random::Random;
 use crate::support::setting::{Family, Variant};
 
-/// Rules of another owner, some of them like upstream's and without a mark of ownership.
+/// Another owner's rules, some like upstream's and without a mark of ownership.
 const FOREIGN: &str = "*nat\n-A OUTPUT -d 192.0.2.1/32 -j RETURN\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 9\n\
                        COMMIT\n*mangle\n-A PREROUTING -m conntrack --ctstate INVALID -j DROP\nCOMMIT\n";
 const FOREIGN_V6: &str = "*nat\n-A OUTPUT -p udp --dport 5353 -j REDIRECT --to-ports 9\nCOMMIT\n";

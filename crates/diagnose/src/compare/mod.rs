@@ -1,6 +1,6 @@
 //! Effects of a changed configuration: packets whose verdict differs. All packets that a pod may send or get are walked
 //! through the first rule set, and each region through the second. New connections are compared
-//! first; at the work limit, the answer is marked incomplete.
+//! first; beyond the budget, the answer is marked incomplete.
 
 mod report;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use rules::nft::Field;
 use rules::simulate::{Atlas, Packet, Routing, View, Work};
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of rules met by all packets: a few tenths of a second.
+/// Rule budget for all packets, exhausted in a few tenths of a second.
 const MAX_WORK: usize = 5_000_000;
 
 /// One of two configurations, or the existing rules.
@@ -113,9 +113,9 @@ pub struct Change {
     /// The packets as data.
     #[serde(rename = "traffic")]
     pub packets: Packets,
-    /// One packet, in a line.
+    /// An example, in one line.
     pub example: String,
-    /// The same packet; `None` in a document that was read.
+    /// The same packet; `None` in a parsed document.
     #[serde(skip)]
     pub packet: Option<Packet>,
     /// The verdict of the example in the first configuration.
@@ -175,7 +175,7 @@ impl Change {
     }
 }
 
-/// Describes a group of packets, with one packet's end before and after; `None` if no interface has such a name.
+/// Describes a group of packets, with an example's outcome before and after; `None` if no interface name fits.
 fn described(
     packets: &PodPackets,
     group: &PacketGroup<[GroupEnd; 2]>,
@@ -220,7 +220,7 @@ pub(crate) fn changed(packets: &PodPackets, [before, after]: [&RuleView; 2], wor
         }
         found.groups.extend(widened(&joined(groups, start), packets, start));
     }
-    // Forwarded packets are omitted where packets to the pod's own address change alike.
+    // Forwarded packets are omitted if packets to the pod's own address change alike.
     let groups = std::mem::take(&mut found.groups);
     let is_said = |group: &PacketGroup<_>| {
         let alike = |other: &PacketGroup<_>| {

@@ -37,7 +37,7 @@ pub struct DiffReport {
 pub struct PartReport {
     /// The name of the part.
     pub part: String,
-    /// All its rules or elements, including equal ones.
+    /// The part's rules or elements, including equal ones.
     pub rules: Vec<RuleReport>,
 }
 
@@ -45,7 +45,7 @@ pub struct PartReport {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuleReport {
-    /// The side: both, from or to.
+    /// The side: `both`, `from` or `to`.
     pub side: Cow<'static, str>,
     /// The text.
     pub text: String,

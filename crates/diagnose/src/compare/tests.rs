@@ -146,7 +146,7 @@ fn one_change_in_a_long_list_is_found_in_bounded_work() {
     let [before, after] =
         [before, after].map(|list| side(&configured(Mesh::Istio, &[all, list]).expect("valid")));
     let little = compare_within(Work::new(1000), &before, &after, &the_pod());
-    assert!(!little.complete, "an exhausted work limit makes the answer incomplete");
+    assert!(!little.complete, "an exhausted budget makes the answer incomplete");
     let none = compare_within(Work::new(0), &before, &after, &the_pod());
     assert_eq!((none.changes.len(), none.complete), (0, false));
     let text = crate::painted(&none.lines(), usize::MAX);

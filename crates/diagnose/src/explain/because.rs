@@ -1,4 +1,4 @@
-//! Reasons for verdicts and limits of rules, in words; a rule without a known origin is described by its place and text.
+//! Reasons for verdicts, and limits of rules, in words. A rule of unknown origin is described by its location and text.
 
 use super::{Explanation, Limited};
 use mesh::recognition::{self, field_condition};
@@ -30,7 +30,7 @@ impl Explanation<'_> {
         }
     }
 
-    /// Listener that gets the packet, such as `the proxy's inbound port`, by the last matching rule that captures.
+    /// Listener of the last matching rule that captures, such as `the proxy's inbound port`.
     fn listener(&self, noun: &str) -> String {
         let steps = self.steps.iter().rev().filter(|step| step.matched == Matched::Yes);
         let is_tproxy = matches!(self.outcome.verdict, Verdict::Tproxy(_));
@@ -100,7 +100,7 @@ impl Explanation<'_> {
         })
     }
 
-    /// Reason why no nat rule sees the packet, where only nat rules capture its direction.
+    /// Reason why no nat rule sees the packet, if only nat rules capture its direction.
     pub(crate) fn state_past_nat(&self) -> Option<&'static str> {
         let reason = match self.packet.state {
             ConnState::New | ConnState::Related => return None,
@@ -116,7 +116,7 @@ impl Explanation<'_> {
         .then_some(reason)
     }
 
-    /// True if only a condition of this kind kept a rule that captures, or leads to such rules, from matching.
+    /// True if only a condition of this kind kept a capturing rule, or a jump to one, from matching.
     fn is_missed_by(&self, kind: impl Fn(&Condition) -> bool) -> bool {
         let may_hold = |condition: &ListedCondition| {
             let own = packet_value(condition, self.packet);
@@ -310,7 +310,7 @@ fn items(condition: &ListedCondition) -> Vec<(String, Interval)> {
     texts.zip(condition.values.ranges().iter().copied()).collect()
 }
 
-/// Value of the packet in a condition's field, before any rule has changed it.
+/// The packet's value in a condition's field, before any rule changed it.
 pub(super) fn packet_value(condition: &ListedCondition, packet: &Packet) -> Option<u128> {
     let (source, destination) = (packet.source, packet.destination);
     match (condition.field()?, &packet.direction) {

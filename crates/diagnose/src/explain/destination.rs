@@ -1,4 +1,4 @@
-//! Destination of a question: an address, a name, or one of the pod's ports; and questions that describe a packet.
+//! Destination of a question: an address, a name, or one of the pod's ports; and flags that describe a packet.
 
 use super::pod::{OUTSIDE, PodContext, Sender};
 use super::question::{POD_ADDRESS_NAME, QuestionContext, default_source, outsider};
@@ -11,9 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(super) struct Destination {
     pub(super) address: SocketAddr,
-    /// `None` if its address is shown.
+    /// `None` if the address is shown.
     pub(super) name: Option<String>,
-    /// True for a placeholder for the pod's own, unknown address.
+    /// True for a placeholder: the pod's own address is unknown.
     pub(super) stands_in: bool,
 }
 

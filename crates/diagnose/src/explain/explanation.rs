@@ -1,4 +1,4 @@
-//! Explanation of a packet: the rules it met and its verdict; and the report of both.
+//! Explanation of a packet: the rules that it met, its verdict, and the report.
 
 use super::question::EndpointNames;
 use super::report::{PacketCase, VerdictKind};
@@ -23,7 +23,7 @@ pub struct Explanation<'a> {
     /// Further clause of the reason if the rules may have no effect; else empty.
     pub(super) doubt: String,
     pub(super) endpoint_names: EndpointNames,
-    /// Packets that the question may concern, if they end in several ways; else empty.
+    /// Packets that the question may concern, if their verdicts differ; else empty.
     pub(super) cases: Vec<PacketCase>,
 }
 
@@ -100,7 +100,7 @@ impl Explanation<'_> {
         &self.outcome
     }
 
-    /// End of the shown packet, regardless of the question's other packets.
+    /// Outcome of the shown packet, regardless of the question's other packets.
     pub fn end(&self) -> PacketEnd {
         let (verdict, ports) = VerdictKind::of(self.outcome.verdict);
         let (port, last_port) = VerdictKind::bounds(ports);
@@ -169,7 +169,7 @@ impl Explanation<'_> {
         Some(TraceEntry { rule: self.rule(step.at), hook, matched, unmet })
     }
 
-    /// Packet in one line: protocol, ends, sender or interface, mark unless 0, state.
+    /// Packet in one line: protocol, source, destination, sender or interface, nonzero mark, state.
     pub fn packet_line(&self) -> String {
         let packet = self.packet;
         let interface = self.endpoint_names.interface(packet);

@@ -1,4 +1,4 @@
-//! Facts of a pod: its addresses, its proxy, the users of its application, its routes, and the rules to walk through.
+//! Facts about a pod: addresses, proxy, application users, routes, and the rules to walk through.
 
 use mesh::istio::defaults::{PASSTHROUGH_V6, PROXY_ID};
 use mesh::sources::{Host, Raw, STAND_IN};
@@ -37,7 +37,7 @@ impl ApplicationUser {
         let mut all: Vec<Self> = Vec::new();
         for Application { container, user, group } in applications {
             let uid = user.and_then(|user| Uid::new(user.number));
-            // Without a group, a user set by the manifest has group 0 (`runAsGroup` of a security context).
+            // A user set by the manifest without a group has group 0 (`runAsGroup` of a security context).
             let assumed = || Gid::new(if uid.is_some() { 0 } else { APPLICATION });
             let Some(gid) = group.and_then(|group| Gid::new(group.number)).or_else(assumed) else { continue };
             match all.iter_mut().find(|one| (one.uid, one.gid) == (uid, gid)) {
@@ -75,7 +75,7 @@ const APPLICATION: u32 = 1000;
 pub(super) const OUTSIDE: &str = "eth0";
 
 impl PodContext {
-    /// Pod with the given addresses that other hosts can reach.
+    /// Pod with only the addresses that other hosts can reach.
     pub fn new(addresses: impl IntoIterator<Item = IpAddr>, config: Option<&dyn CapturePolicy>) -> Self {
         let default = Uid::new(PROXY_ID).expect("the number is valid");
         let is_pods = |address: &IpAddr| match address {
@@ -131,7 +131,7 @@ impl PodContext {
         Self { application, user_remark, is_user_known: user.uid.is_some(), ..self }
     }
 
-    /// Pod with its declared addresses, else the host's, else a placeholder.
+    /// Pod with its declared addresses, else the host's addresses, else placeholders.
     pub fn from_settings(raw: &Raw, config: Option<&dyn CapturePolicy>, host: Option<&dyn Host>) -> Self {
         let declared = declared_addresses(raw);
         let is_known = declared.is_some() || host.is_some_and(Host::knows_addresses);
@@ -198,7 +198,7 @@ pub struct IncomingPacket<'a> {
     pub mark: u32,
 }
 
-/// Route of a packet out of the pod; `lo` if it stays.
+/// Route of a sent packet; `lo` if it stays in the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     pub interface: String,
@@ -237,11 +237,11 @@ pub trait Routes {
         LOCAL_PORTS
     }
 
-    /// Address of an interface that REDIRECT chooses. Fails with the reason why there is none; REDIRECT then drops.
+    /// Interface address that REDIRECT chooses. Fails with the reason if there is none: REDIRECT then drops packets.
     fn address_at(&self, interface: &str, family: Family) -> Result<IpAddr, String>;
 }
 
-/// Routes of a usual pod: `lo` to itself, and one interface to all other addresses.
+/// Routes of a typical pod: `lo` to itself, and one interface to all other addresses.
 impl Routes for PodContext {
     fn leaving(&self, packet: &OutgoingPacket) -> Result<Route, String> {
         let interface = self.route(packet.to.ip()).to_owned();
@@ -289,7 +289,7 @@ impl RuleView {
         Self { family, view: View::empty(family), routing }
     }
 
-    /// Rules of a listing, which lacks policy rules: rules for TPROXY's marks are assumed to exist.
+    /// Rules of a listing, which lacks policy rules: policy rules for TPROXY's marks are assumed.
     pub fn of_listing(listing: Listing, pod: &PodContext) -> Self {
         let family = listing.family;
         let mangle = listing.chains.iter().filter(|((table, _), _)| *table == Table::Mangle);
@@ -300,7 +300,7 @@ impl RuleView {
     }
 }
 
-/// Mark that TPROXY sets, which a policy rule has to route.
+/// Mark that TPROXY sets and a policy rule must match.
 pub(crate) fn tproxy_mark(action: &Action) -> Option<Mark> {
     match action {
         Action::Target(Target::Tproxy { mark, .. }) if mark.value != 0 => Some(*mark),

@@ -28,7 +28,7 @@ pub struct PacketQuery {
     pub(crate) open: Option<PacketSet>,
 }
 
-/// Names of a packet's ends that are not shown as addresses.
+/// Names shown instead of a packet's source and destination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndpointNames {
     /// `Some` if the source address is a placeholder.
@@ -201,11 +201,11 @@ impl PacketQuery {
 }
 
 struct Question {
-    /// Its settings; the user matters only for outbound packets.
+    /// Packet settings; the user matters only for outbound packets.
     given: OutgoingPacket,
     gid: Gid,
     interface: Option<String>,
-    /// True if the destination is a placeholder for the pod's own, unknown address.
+    /// True if the destination is a placeholder: the pod's own address is unknown.
     of_pod: bool,
 }
 

@@ -9,7 +9,7 @@ use rules::simulate::{Direction, Verdict};
 use serde::{Deserialize, Serialize};
 use std::{fmt, fmt::Display, net::IpAddr};
 
-/// The answer as programs read it.
+/// The answer as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketReport {
@@ -26,7 +26,7 @@ pub struct PacketReport {
     out_interface: Option<String>,
     /// The sending user; null for inbound packets, or if the manifest sets none.
     uid: Option<u32>,
-    /// The reason why no such packet can exist, whatever the rules; null if one can or if unknown.
+    /// The reason why no such packet can exist under any rules; null if possible or unknown.
     pub unsent: Option<String>,
     #[serde(flatten)]
     pub explained: ExplanationReport,
@@ -79,16 +79,16 @@ impl PacketReport {
     }
 }
 
-/// The verdict of a packet and the path to it.
+/// A packet's verdict, and the rules that it met.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplanationReport {
-    /// The end of the shown packet; its verdict is `depends` if the question's packets end in several ways.
+    /// The outcome of the shown packet; its verdict is `depends` if the question's packets have several verdicts.
     #[serde(flatten)]
     pub end: PacketEnd,
     /// The properties on which the verdict depends, in words; null if it depends on none.
     pub depends_on: Option<String>,
-    /// The different verdicts; absent if all are equal. The other fields describe the first.
+    /// The different verdicts; absent if equal. The other fields describe the first case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<PacketCase>,
     /// The packet in words.
@@ -110,7 +110,7 @@ pub struct ExplainedRule {
     pub table: String,
     /// The rule's chain.
     pub chain: String,
-    /// Its number in the chain, from 1; null for the chain's policy.
+    /// The rule's number in the chain, from 1; null for a policy.
     pub position: Option<usize>,
     /// The short name; null if unknown.
     pub rule: Option<String>,
@@ -153,13 +153,13 @@ pub struct PacketCase {
 pub struct Limited {
     /// The finding's code, as in `lint`.
     pub code: String,
-    /// The text for people.
+    /// The human-readable text.
     pub text: String,
     /// The remedy.
     pub remedy: String,
 }
 
-/// The end of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketEnd {
@@ -178,7 +178,7 @@ pub struct PacketEnd {
     pub reason: String,
 }
 
-/// The verdict of a packet, or of several.
+/// The verdict for one or several packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -202,7 +202,7 @@ impl VerdictKind {
         }
     }
 
-    /// First port of the listeners, and the last one if they share a range.
+    /// First port, and the last one if listeners share a range.
     pub(crate) fn bounds(ports: Option<PortRange>) -> (Option<u16>, Option<u16>) {
         let last = ports.filter(|ports| !ports.is_single()).map(|ports| ports.last().number());
         (ports.map(|ports| ports.first().number()), last)
@@ -266,7 +266,7 @@ impl ExplanationReport {
         })
     }
 
-    /// Verdict and reason; each of several cases on a line after its title.
+    /// Verdict and reason; several cases are on separate lines below a title.
     pub fn head(&self) -> Vec<TextLine> {
         let Some(on) = &self.depends_on else { return vec![self.end.line(TextLine::hanging(2))] };
         let case = |PacketCase { text, end, .. }: &PacketCase| {
@@ -276,7 +276,7 @@ impl ExplanationReport {
         [title].into_iter().chain(self.cases.iter().map(case)).collect()
     }
 
-    /// Packet and the rules that it matches, the deciding one marked; verbosely, also the others it meets, dimmed.
+    /// Packet and matching rules, with the deciding rule marked; if `is_verbose`, also other rules that it meets, dimmed.
     pub fn way(&self, is_verbose: bool) -> Vec<TextLine> {
         let mut lines = vec![TextLine::hanging(2).plain(&self.example)];
         for Limited { text, remedy, .. } in &self.limits {
@@ -335,7 +335,7 @@ impl ExplainedRule {
     }
 }
 
-/// Place of the rule, such as `rule 2 of OUTPUT in table nat`.
+/// Location of the rule, such as `rule 2 of OUTPUT in table nat`.
 impl Display for ExplainedRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (table, chain) = (visible(&self.table), visible(&self.chain));
@@ -354,7 +354,7 @@ mod tests {
     use rules::simulate::{Routing, View};
     use rules::{Action, Family, Hook, Policy, Protocol, Target};
 
-    /// The owner of a table chooses its chains' names and its comments.
+    /// Foreign programs choose the names of chains and the comments.
     #[test]
     fn foreign_names_and_texts_are_escaped() {
         let rule = LiveRule {

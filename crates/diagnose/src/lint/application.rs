@@ -1,4 +1,4 @@
-//! Findings about a pod apart from its settings: containers that run as the proxy, init containers that need the network
+//! Findings about a pod itself: containers that run as the proxy's user, init containers that need the network
 //! before it works, second interfaces, and uncaptured IPv6.
 
 use super::comparison::{LintComparison, MAX_WORK};
@@ -143,7 +143,7 @@ pub fn uncaptured_ipv6(
     Some(Dialect::of(raw).name_in(finding))
 }
 
-/// True if other hosts can reach it: unlike in the standard library, unique local addresses count.
+/// True if reachable from other hosts; unlike in the standard library, this includes unique local addresses.
 fn is_global(address: Ipv6Addr) -> bool {
     let is_local = address.is_loopback() || address.is_unicast_link_local();
     !(is_local || address.is_multicast() || address.is_unspecified())

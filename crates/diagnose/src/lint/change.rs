@@ -1,4 +1,4 @@
-//! Advice to drop settings without effect (items within others, rules that no packet reaches), and the edits to try it.
+//! Advice to drop settings without effect (items within other items, rules that no packet reaches), and the resulting edits.
 
 use super::{Code, Finding, comparison::LintComparison};
 use mesh::sources::{Given, Host, Raw, STAND_IN, SettingReader};
@@ -17,7 +17,7 @@ pub(crate) struct AdvisedChange {
     pub(crate) once: bool,
 }
 
-/// Finding about a setting without effect, with its removal, after which every packet has to end as before.
+/// Finding about a setting without effect, and the setting's removal, which must not change any verdict.
 #[derive(Clone, Debug)]
 pub(super) struct Redundant {
     pub(super) finding: Finding,
@@ -30,7 +30,7 @@ impl Redundant {
     }
 }
 
-/// True if `text`, an item of a list, names the selector. Interfaces come first in an item, users last.
+/// True if the list item `text` names the selector. Interfaces come first in an item, users last.
 fn names(text: &str, selector: &Selector) -> bool {
     let text = text.trim();
     match selector {
@@ -130,7 +130,7 @@ impl Host for Remembered<'_> {
         Ok(self.0.proxy().gids.first().copied())
     }
 
-    /// Placeholders of the captured families; the first one may decide about IPv6.
+    /// Placeholders, one per captured family; the first one may enable IPv6.
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         let v6 = self.0.ipv6().then_some(STAND_IN.1.into());
         Ok(v6.into_iter().chain([STAND_IN.0.into()]).collect())
@@ -167,7 +167,7 @@ pub(super) fn overlaps(lists: &[ListItem]) -> Vec<Redundant> {
     of_fields.values().flat_map(|items| covered(items)).collect()
 }
 
-/// Items that lie within another one, in their order; the later of equal items.
+/// Items contained in another item, in order; of equal items, the later.
 fn covered(items: &[(&ListItem, Interval)]) -> Vec<Redundant> {
     let values = |at: usize| items[at].1;
     let mut order: Vec<usize> = (0..items.len()).collect();
@@ -200,7 +200,7 @@ pub(super) struct ItemsByCondition<'a>(BTreeMap<(&'static str, Condition), &'a L
 impl<'a> ItemsByCondition<'a> {
     pub(super) fn of(lists: &'a [ListItem]) -> Self {
         let key = |listed: &ListItem| (listed.setting.row().name(), listed.selector.condition());
-        // The first of equal items.
+        // The first of equal items wins.
         Self(lists.iter().rev().map(|listed| (key(listed), listed)).collect())
     }
 

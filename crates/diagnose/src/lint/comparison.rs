@@ -12,13 +12,13 @@ use rules::{Chain, Checked, Rule, Statement, Table};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of rules met: a few tenths of a second.
+/// Rule budget, exhausted in a few tenths of a second.
 pub(super) const MAX_WORK: usize = 5_000_000;
 
 /// Maximum number of tentatively dropped items per list: each trial makes all rules again.
 pub(super) const MAX_TRIALS: usize = 64;
 
-/// Compares the ends of packets in a configuration and in a changed one, within the work limit.
+/// Compares packets' verdicts in a configuration and in a changed one, within the budget.
 pub(super) struct LintComparison<'a> {
     pub(super) raw: &'a Raw,
     pub(super) capture: &'a Capture,
@@ -49,7 +49,7 @@ impl<'a> LintComparison<'a> {
         baseline.families.iter().flat_map(|family| unreached(family.rules.rules(), work)).collect()
     }
 
-    /// Advice, singly and combined, after which every packet ends as before; the first of equal advice.
+    /// Advice that changes no verdict, singly or combined; of equal advice, the first.
     pub(super) fn confirmed(&mut self, candidates: Vec<Redundant>) -> Vec<Redundant> {
         let mut seen = BTreeSet::new();
         let mut redundant = Vec::new();
@@ -74,14 +74,14 @@ impl<'a> LintComparison<'a> {
         redundant
     }
 
-    /// True if every packet ends as before once this advice and all advice so far are followed; if so, records it.
+    /// True if this advice, on top of all advice so far, changes no verdict; if so, records it.
     pub(super) fn is_redundant(&mut self, change: &AdvisedChange) -> bool {
         let Self { baseline, after_change, pod, work, .. } = self;
         let mut follow = |before: &Baseline| {
             let after = Baseline::of(change.follow(&before.configured)?, pod);
             before.is_like(&after, pod, work).then_some(after)
         };
-        // Packets end as before after all advice so far, so a comparison with that configuration is enough.
+        // All advice so far changes no verdict, so a comparison with that configuration is enough.
         let all = follow(baseline).and_then(|alone| after_change.as_ref().map_or(Some(alone), follow));
         let is_redundant = all.is_some();
         if is_redundant {
@@ -103,7 +103,7 @@ impl<'a> LintComparison<'a> {
         captures && !self.work.is_spent()
     }
 
-    /// True if any of the selected packets is captured, or if the work limit is reached.
+    /// True if any of the selected packets is captured, or the budget is exhausted.
     pub(super) fn captures(&mut self, select: impl Fn(PacketSet) -> Option<PacketSet>) -> bool {
         let Self { baseline, pod, work, .. } = self;
         baseline.families.iter().any(|family| {
@@ -161,7 +161,7 @@ struct Baseline {
 struct FamilyBaseline {
     rules: Checked,
     rule_view: RuleView,
-    /// Ends of all packets, with the rules that they match; computed on demand.
+    /// Verdicts for all packets, with the rules that they match; computed on demand.
     atlas: OnceCell<Atlas>,
 }
 
@@ -176,7 +176,7 @@ impl Baseline {
         Self { families: capture.families().map(of_family).collect(), configured }
     }
 
-    /// True if every packet ends alike under both rule sets; false if the work limit is reached.
+    /// True if every packet has the same verdict under both rule sets; false beyond the budget.
     fn is_like(&self, other: &Self, pod: &PodContext, work: &mut Work) -> bool {
         let mut pairs = self.families.iter().zip(&other.families);
         let [own, others] = [self, other].map(|one| &one.configured.capture);
@@ -186,7 +186,7 @@ impl Baseline {
 }
 
 impl FamilyBaseline {
-    /// All packets of a pod by their ends, as far as the work limit allowed at the first call.
+    /// All packets of a pod by verdict, as far as the budget allowed at the first call.
     fn atlas(&self, pod: &PodContext, work: &mut Work) -> &Atlas {
         self.atlas.get_or_init(|| {
             let RuleView { view, routing, .. } = &self.rule_view;
@@ -202,7 +202,7 @@ impl FamilyBaseline {
         let (before, after) = (&self.rule_view, &other.rule_view);
         let changed = changed(&self.rules, &other.rules);
         let [own, others] = [&self.rules, &other.rules].map(|rules| KeptRules::of(rules, &changed));
-        // Kept rules lead to the same chains. If their order is equal, only packets of a removed rule may end differently.
+        // Kept rules lead to the same chains. If the order is equal, only a removed rule's packets may change verdict.
         let is_local = before.routing == after.routing && own.kept == others.kept;
         let ends = |region: &Region, by: &RuleView, work: &mut Work| {
             let atlas = Atlas::of(&by.view, &by.routing, [region.packets.clone()], work);
@@ -227,7 +227,7 @@ fn key(statement: &Statement) -> StatementKey<'_> {
     (statement.table, &statement.chain, &statement.rule)
 }
 
-/// Rules that occur more often in one of the two.
+/// Rules that occur more often in one configuration.
 fn changed<'a>(before: &'a Checked, after: &'a Checked) -> BTreeSet<StatementKey<'a>> {
     let mut counts: BTreeMap<StatementKey<'_>, i32> = BTreeMap::new();
     for (rules, step) in [(before, 1), (after, -1)] {
@@ -238,7 +238,7 @@ fn changed<'a>(before: &'a Checked, after: &'a Checked) -> BTreeSet<StatementKey
     counts.into_iter().filter(|(_, count)| *count != 0).map(|(key, _)| key).collect()
 }
 
-/// Removed rules of a rule set, and all others in order.
+/// Removed rules of a rule set, and kept rules in order.
 struct KeptRules<'a> {
     gone: BTreeSet<At>,
     kept: Vec<StatementKey<'a>>,

@@ -105,12 +105,12 @@ pub(super) fn leaving(set: PacketSet) -> Option<PacketSet> {
     Some(set).filter(|set| set.way == Way::Outbound)
 }
 
-/// Outbound packets of a set that are not the proxy's.
+/// Outbound packets of a set, except the proxy's packets.
 pub(super) fn calls(set: PacketSet, proxy: &Proxy) -> Option<PacketSet> {
     of_others(leaving(set)?, proxy)
 }
 
-/// Packets of a set that are not the proxy's own.
+/// Packets of a set, except the proxy's packets.
 pub(super) fn of_others(mut set: PacketSet, proxy: &Proxy) -> Option<PacketSet> {
     if set.way == Way::Outbound {
         set = without_owners(set, &proxy.uids, &proxy.gids);

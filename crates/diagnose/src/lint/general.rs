@@ -1,4 +1,4 @@
-//! Suspicious settings of any mesh, found by its rules, its lists and its proxy.
+//! Suspicious settings of any mesh, found from rules, lists and the proxy.
 
 use super::application::{InterfaceAddress, uncaptured_ipv6};
 use super::change::{AdvisedChange, ItemsByCondition, Redundant, overlaps, unreachable};
@@ -16,7 +16,7 @@ use rules::simulate::{PacketSet, loopback_interface};
 use std::collections::BTreeSet;
 
 /// Findings confirmed by packet walks. Trials drop items that lie within others or whose rules no packet reaches, and lists with
-/// such items; if `is_whole`, also every list, and each item of at most [`MAX_TRIALS`].
+/// such items; if `is_whole`, also every list, and each of up to [`MAX_TRIALS`] items.
 pub(super) fn check_with_packets(
     comparison: &mut LintComparison<'_>,
     interface_addresses: &[InterfaceAddress],
@@ -94,7 +94,7 @@ fn cautions(comparison: &LintComparison<'_>, proxy: &Proxy, lists: &[ListItem]) 
     comparison.capture.mesh().entry().cautions.iter().filter(|caution| (caution.applies)(&facts)).collect()
 }
 
-/// Users of the proxy whose calls to their own pod are mistaken for the application's.
+/// Users of the proxy whose calls to their own pod are mistaken for application calls.
 fn several_users(
     comparison: &mut LintComparison<'_>,
     policy: &dyn CapturePolicy,
@@ -229,7 +229,7 @@ fn whole_options(
         SettingKind::Value(form) => form.ends_with(".."),
         SettingKind::Switch => false,
     };
-    // Other options, such as a drop-in's, make no rules but have effects.
+    // Options of other topics, such as drop-ins, have effects without rules.
     let of_capture = |row: &&SettingRow| row.topic == Topic::Capture;
     // Naming the proxy's user is right even if it is the default.
     let is_identity = |row: &&SettingRow| row.features.contains(&Feature::Identity);
@@ -242,7 +242,7 @@ fn whole_options(
     explained.chain(lists).collect()
 }
 
-/// Candidates without effect: each item of lists with several, in the order of the settings.
+/// Candidates for removal: each item of a list with several items, in settings order.
 fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> {
     let is_captured = |listed: &&ListItem| listed.selector.family() != Some(Family::V6) || policy.ipv6();
     let of_several =

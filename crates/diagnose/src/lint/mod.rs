@@ -1,6 +1,6 @@
 //! Suspicious settings in a valid configuration. A warning concerns traffic with an unexpected destination, or an
-//! option without effect; a note concerns a limit of the rules. Advice to drop a setting is confirmed by a trial: every
-//! packet ends as before.
+//! option without effect; a note concerns a limit of the rules. Advice to drop a setting is confirmed by a trial: no
+//! verdict changes.
 
 pub mod annotate;
 mod application;
@@ -22,21 +22,21 @@ use mesh::Capture;
 use mesh::sources::{Dialect, Raw};
 use rules::simulate::Work;
 
-/// All findings, warnings first; for very long lists, only findings within the work limit. `interface_addresses` are the known
+/// All findings, warnings first; for very long lists, only findings within the budget. `interface_addresses` are the known
 /// IPv6 addresses of the pod's interfaces; flags may declare others.
 pub fn lint(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), None, raw, capture, interface_addresses)
 }
 
-/// Maximum number of rules for which [`brief`] walks packets, in a small part of the time that setting them takes.
+/// Maximum number of rules for which [`brief`] walks packets: a fraction of the time to set the rules.
 const BRIEF_RULES: usize = 100;
 
-/// Fast [`lint`], for use just before rules are set: walks packets only for few rules, and reports no limits.
+/// Fast [`lint`], before rules are set: walks packets only if rules are few, and reports no limits.
 pub fn brief(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     lint_within(Work::new(MAX_WORK), Some(BRIEF_RULES), raw, capture, interface_addresses)
 }
 
-/// Form of [`brief`] without packets: findings about the proxy, its ports and the families.
+/// [`brief`] without packets: findings about the proxy, its ports and the families.
 pub fn quick_check(raw: &Raw, capture: &Capture, interface_addresses: &[InterfaceAddress]) -> Vec<Finding> {
     named(raw, general::check_without_packets(raw, &**capture, interface_addresses))
 }
@@ -79,7 +79,7 @@ fn lint_within(
     named(raw, findings)
 }
 
-/// All findings about a subject, the worst first: remarks about its form, the `warnings` of parsing it, and `findings`.
+/// All findings about a subject, the worst first: remarks about its form, parsing `warnings`, and `findings`.
 pub fn all(subject: &Subject, warnings: &[String], findings: Vec<Finding>) -> Vec<Finding> {
     let of_value = |text: &String| Finding::plain(Level::Warning, Code::SurprisingValue, text);
     let mut all = subject.warnings_of_form().to_vec();

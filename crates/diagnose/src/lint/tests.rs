@@ -193,7 +193,7 @@ fn options_without_effect_are_explained() {
             ("ISTIO_OUTBOUND_OWNER_GROUPS", "5"),
             ("ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE", "6"),
         ],
-        "has no effect: it excludes groups from all groups, but a list of groups is captured",
+        "has no effect: it excludes groups, but only a list of groups is captured",
     );
 }
 

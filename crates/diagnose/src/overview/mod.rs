@@ -1,4 +1,4 @@
-//! Overview of a node: the state of each of its network namespaces, the worst first.
+//! Overview of a node: the state of each network namespace, the worst first.
 
 use crate::status::{CaptureStatus, InstalledRules, Listening};
 use crate::{Style, columns, finding::FindingReport, fold};
@@ -13,16 +13,16 @@ use std::{borrow::Cow, collections::BTreeMap};
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum NamespaceState {
-    /// Could not be read.
+    /// Unreadable rules.
     #[default]
     Unknown,
-    /// Its rules have changed since they were made.
+    /// The rules have changed since creation.
     Drifted,
-    /// Rules of other programs decide about packets first.
+    /// Other programs' rules take precedence.
     Overruled,
     /// Traffic is captured, but something fails, such as a missing listener.
     Failing,
-    /// Only outbound or inbound traffic, or only one family, is captured.
+    /// Only one direction or only one family is captured.
     Partial,
     Captured,
     NotCaptured,
@@ -77,9 +77,9 @@ pub struct NamespaceRow {
     pub name: String,
     /// The pod, as the container runtime names it; null without runtime files.
     pub pod: Option<PodName>,
-    /// The full id of a container in it; null without one.
+    /// A container's full id; null without a container.
     pub container: Option<String>,
-    /// True for a possible pod: it has a container or a name, not only a process.
+    /// True if the namespace may be a pod: it has a container or a name.
     #[serde(skip)]
     pub is_sandbox: bool,
     /// unknown, drifted, overruled, failing, partial, captured or not-captured.
@@ -113,7 +113,7 @@ impl NamespaceRow {
         }
     }
 
-    /// Finding behind the state; `None` for a state that follows from the captured traffic.
+    /// Finding that caused the state; `None` if the captured traffic determines it.
     pub fn reason(&self) -> Option<&FindingReport> {
         let codes: &[Code] = match self.state {
             NamespaceState::Drifted => &[Code::Changed],
@@ -126,7 +126,7 @@ impl NamespaceRow {
         self.findings.iter().filter(is_reason).min_by_key(|one| one.level)
     }
 
-    /// Meshes that capture; without any, the owners of the installed rules.
+    /// Meshes that capture traffic, else the owners of the installed rules.
     pub fn mesh(&self) -> String {
         let mut meshes = self.meshes.clone();
         if meshes.is_empty() {
@@ -137,7 +137,7 @@ impl NamespaceRow {
     }
 }
 
-/// The node at a glance.
+/// Overview of a node.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overview {
@@ -160,7 +160,7 @@ impl Overview {
         self.namespaces.iter().any(|row| row.state == NamespaceState::Drifted)
     }
 
-    /// Text for a terminal of `width` columns; ages count until `now`.
+    /// Text for a terminal of `width` columns, with ages at `now`.
     pub fn text(&self, width: usize, now: SystemTime) -> String {
         let mut text = format!("{}\n", Style::Strong.paint(self.counts()));
         if self.namespaces.is_empty() {
@@ -280,7 +280,7 @@ fn maker(command: &str) -> &str {
 
 /// Time span as `kubectl get` prints ages (`HumanDuration` of k8s.io/apimachinery).
 fn age(span: Duration) -> String {
-    // Name and seconds of a unit, its minimum count, and the count from which the smaller unit is omitted.
+    // Unit name, unit length in seconds, minimum count, and count from which the smaller unit is omitted.
     let units: [(&str, u64, u64, u64); 5] =
         [("s", 1, 0, 0), ("m", 60, 2, 10), ("h", 3_600, 3, 8), ("d", 86_400, 2, 8), ("y", 31_536_000, 2, 8)];
     let seconds = span.as_secs();

@@ -88,7 +88,7 @@ fn draw(
     Picture { program: known.program, ..Picture::new(note, panels) }
 }
 
-/// Adds the rows of another family, in their order. A row of both families becomes one.
+/// Adds another family's rows, in order. Rows equal in both families become one.
 fn merge(rows: &mut Vec<TrafficRow>, more: Vec<TrafficRow>) {
     let mut from = 0;
     for row in more {

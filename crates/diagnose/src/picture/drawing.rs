@@ -1,4 +1,4 @@
-//! Layout of a picture: shapes and texts with their places, which tests compare, and the widths of texts.
+//! Layout of a picture: shapes and texts with their positions, which tests compare, and text widths.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
@@ -29,7 +29,7 @@ pub(super) enum Stroke {
     Passing,
     /// Dotted, with a cross at its end.
     Dropped,
-    /// Dotted, without an end.
+    /// Dotted, without a tip.
     Unknown,
     /// Thin: traffic that the proxy forwards.
     HandedOn,
@@ -81,7 +81,7 @@ pub(super) enum LineEnd {
     /// Continues behind a box.
     Open,
     Tip,
-    /// Returns to the box that it comes from, with its tip there.
+    /// Returns to its box of origin, with its tip there.
     Turn,
 }
 

@@ -6,12 +6,12 @@ use super::model::{FlowEndpoint, PacketPath, Panel, Picture, PictureFlow};
 use crate::{explain::VerdictKind, traffic::TrafficPart};
 use std::ops::Range;
 
-/// Columns in pixels, as left edge and width: as wide as the page and a README show them unscaled.
+/// Columns in pixels, as left edge and width; in total, they fit a page and a README unscaled.
 const WIDTH: u32 = 700;
 const MARGIN: u32 = 8;
 const NETWORK: (u32, u32) = (MARGIN, 70);
 const TEXT: (u32, u32) = (86, 342);
-/// Distance from the left edge of the text, after the word for the verdict.
+/// Distance of the text from the left edge, after the verdict's word.
 const WORD: u32 = 100;
 const POD: (u32, u32) = (432, 262);
 const PROXY: (u32, u32) = (440, 88);
@@ -102,7 +102,7 @@ struct LayoutRow<'a> {
     /// Indices of panel and row.
     at: (usize, usize),
     flow: &'a PictureFlow,
-    /// True if the packet in question takes it; `None` without such a packet.
+    /// True if the queried packet takes the row; `None` without such a packet.
     lit: Option<bool>,
     lines: Vec<Vec<(Ink, String)>>,
     label: usize,
@@ -143,7 +143,7 @@ fn section<'a>(
         row
     };
     let rows = rows.map(placed).collect();
-    // Two lines of a name fit beside a heading without rows.
+    // A two-line name fits beside a heading without rows.
     Section { panel, rows, omitted: Vec::new(), top, bottom: (y + 6).max(top + 44) }
 }
 
@@ -265,7 +265,7 @@ fn row_at(drawing: &mut Drawing, part: TrafficPart, row: &LayoutRow<'_>) {
     }
     let quiet = *lit == Some(false);
     let (kind, ports) = flow.end();
-    // The word is beside the arrow of its colour, which may run from application to proxy. Uncaptured traffic is the quietest.
+    // The verdict is beside the arrow of its colour, which may run from application to proxy. Uncaptured traffic is the quietest.
     let is_sent = !matches!(part, TrafficPart::Inbound | TrafficPart::Within);
     let (x, y, font) = if ports.is_some() && is_sent && flow.from != FlowEndpoint::Proxy {
         (right(PROXY) + 2, arrow - 8, Font { bold: true, ..SMALL })

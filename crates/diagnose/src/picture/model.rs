@@ -58,18 +58,18 @@ impl Picture {
         }
     }
 
-    /// Shown parts with their numbers: all, or the part of a packet.
+    /// Shown parts with their indices: all parts, or a packet's part.
     pub(super) fn shown_panels(&self) -> impl Iterator<Item = (usize, &Panel)> {
         let is_shown = |number: usize| self.path.as_ref().is_none_or(|path| path.at.0 == number);
         self.panels.iter().enumerate().filter(move |(number, _)| is_shown(*number))
     }
 
-    /// Numbers of the part and of its arrow that a packet takes; `None` for a later packet of a connection.
+    /// Indices of a packet's part and of its arrow; `None` for a later packet of a connection.
     pub fn at(&self, packet: &Packet) -> Option<(usize, usize)> {
         self.panels.iter().enumerate().find_map(|(panel, one)| Some((panel, one.row_of(packet)?)))
     }
 
-    /// Highlights the path of the packet and the deciding rule. A packet without an arrow gets a separate one.
+    /// Highlights the path of the packet and the deciding rule. A packet without an arrow gets a separate arrow.
     pub fn with_path(mut self, explanation: &Explanation<'_>) -> Self {
         let packet = explanation.packet();
         let verdict = explanation.outcome().verdict;
@@ -170,7 +170,7 @@ impl PictureFlow {
         };
     }
 
-    /// True for the arrow of all packets that no other rule takes.
+    /// True for the arrow of all remaining, uncaptured packets.
     pub(crate) fn is_remainder(&self) -> bool {
         self.verdict == Verdict::Pass && self.rows.iter().any(|row| row.packets.is_everything())
     }
@@ -217,9 +217,9 @@ pub struct Panel {
     pub part: TrafficPart,
     /// Arrows; a packet has the verdict of the first that fits.
     pub flows: Vec<PictureFlow>,
-    /// Packets without an arrow: no usual process sends them.
+    /// Packets without an arrow: no typical process sends them.
     pub(crate) unusual: Vec<PacketSet>,
-    /// One packet of each kind that the rules distinguish.
+    /// One packet per region that the rules distinguish.
     pub examples: Vec<Packet>,
 }
 
@@ -228,7 +228,7 @@ impl Panel {
         Self { part, flows, unusual: Vec::new(), examples: Vec::new() }
     }
 
-    /// Keeps the arrows of a summary: no remainder that passes, unless it is the only one; one arrow for all the proxy's ports.
+    /// Keeps a summary's arrows: remainders are omitted unless there is no other arrow; the proxy's ports share one arrow.
     pub(crate) fn summarize(&mut self) {
         let mut kept: Vec<PictureFlow> = Vec::new();
         let is_alike = |flow: &PictureFlow| {

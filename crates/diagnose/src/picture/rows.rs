@@ -1,4 +1,4 @@
-//! All traffic as a document and as text, and the places of its rows in a drawn picture, for interactive front ends.
+//! All traffic as a document and as text, and the positions of its rows in a picture, for interactive front ends.
 
 use super::drawing::{Area, Drawing, lines};
 use super::layout::drawing;
@@ -9,7 +9,7 @@ use rules::simulate::Verdict;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// All traffic, in rows: a packet's first row has its verdict.
+/// All traffic, in rows: the first row that matches decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrafficReport {
@@ -40,7 +40,7 @@ pub struct TrafficRowReport {
     pub option: Option<String>,
     /// The name of the deciding rules, as in comments and log lines; null unless a single kind of mesh rule decides.
     pub rule: Option<Cow<'static, str>>,
-    /// The kinds of packets in it, as data.
+    /// The row's packets, as data.
     pub kinds: Vec<Packets>,
 }
 
@@ -165,7 +165,7 @@ impl Picture {
 /// Maximum length of a label that is read at once, in a list of arrows or by a screen reader.
 pub(super) const MAX_LABEL: usize = 120;
 
-/// Columns of verdicts and of recipients.
+/// Width of a verdict or recipient.
 const WORD: usize = 12;
 const PLACE: usize = 18;
 
@@ -186,7 +186,7 @@ fn title(part: TrafficPart) -> [TextLine; 2] {
 
 struct RowPage {
     width: usize,
-    /// Columns of recipients: the longest is the proxy with a port.
+    /// Width of recipients; the longest is the proxy with a port.
     place: usize,
 }
 
@@ -208,7 +208,7 @@ impl RowPage {
         wrapped(&format!("{label}{option}"), self.width - self.indent())
     }
 
-    /// Lines of a row. The path of the packet in question is marked, and all other rows are dimmed.
+    /// Lines of a row. The queried packet's row is marked, and all other rows are dimmed.
     fn row(&self, row: &TrafficRowReport, lit: Option<bool>) -> Vec<TextLine> {
         let TrafficRowReport { verdict, recipient, .. } = row;
         let (mark, style, of_label) = match lit {

@@ -112,7 +112,7 @@ impl Line {
         };
         let thin = if quiet { " t-thin" } else { "" };
         let lost = if matches!(stroke, Stroke::Dropped | Stroke::Unknown) { " t-lost" } else { "" };
-        // Place of the tip, and true if it points to the right.
+        // Position of the tip, and true if it points right.
         let (x, y_of_tip, is_right) = match end {
             LineEnd::Open | LineEnd::Tip => (to, y, to > from),
             LineEnd::Turn => (from, y + 6, from > to),
@@ -183,7 +183,7 @@ fn escaped(text: &str) -> String {
 // Blue for captured traffic, grey for other traffic, and a red that differs from both in lightness, so that colour-blind
 // readers can distinguish them. Tests check their contrast with every background.
 
-/// Class of the style sheet, the property that it colours, and the colours on light and on dark pages.
+/// Style sheet class, the property that it colours, and the colours on light and dark pages.
 pub(super) type Colour = (&'static str, &'static str, &'static str, &'static str);
 
 /// Colours of text, and of lines of the same name.

@@ -248,7 +248,7 @@ impl Known {
     }
 }
 
-/// Values of a list that names packets, or of one that excepts them.
+/// Values of a list with this `except`; empty for any other list.
 fn listed(values: &Option<Values>, except: bool) -> Vec<String> {
     let values = values.as_ref().filter(|values| values.except == except);
     values.map(|values| values.values.clone()).unwrap_or_default()
@@ -278,7 +278,6 @@ fn subject(packets: &Packets, is_plain: bool, family: &str, before: Before) -> S
     }
 }
 
-/// Addresses, if each item holds only one.
 fn nouns(networks: &Values) -> (&'static str, &'static str) {
     match networks.values.iter().any(|one| one.contains(['/', '-'])) {
         true => ("network", "networks"),

@@ -1,8 +1,8 @@
 //! Test connections of a pod, and their verdicts under a configuration. No connection is made here.
 //!
-//! The list has a call for each region of outbound packets that the rules distinguish. A call's expected verdict comes from its
-//! first packet's walk. Destinations are harmless if the call is not captured: the pod itself, addresses for documentation,
-//! which no host has (RFC 5737, RFC 3849), and a network only if a region has no other destination.
+//! There is a call for each region of outbound packets that the rules distinguish. A call's expected verdict comes from its
+//! first packet's walk. An uncaptured call is harmless: it goes to the pod itself, to a documentation address, which no host
+//! has (RFC 5737, RFC 3849), or, only if a region has no other destination, to a network.
 
 #[cfg(test)]
 mod tests;
@@ -89,7 +89,7 @@ pub fn calls(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> 
     config.families().flat_map(of).collect()
 }
 
-/// Test calls for the families that live rules capture. Of the configuration, only the proxy's user is known.
+/// Test calls for the families that live rules capture; only the proxy's user is known.
 pub fn calls_by_rules(rule_views: &[RuleView], facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |rule_view: &RuleView| {
         let calls = CallList::new(rule_view, live_proxy([&rule_view.view]), facts).all();
@@ -98,8 +98,8 @@ pub fn calls_by_rules(rule_views: &[RuleView], facts: &ProbeContext<'_>) -> Vec<
     rule_views.iter().flat_map(of).collect()
 }
 
-/// Calls that prove capture without a packet that could leave the pod: for each family, the proxy calls the application or,
-/// if that is not captured, the pod's own address. A family in which neither is captured has no proof.
+/// Calls that prove capture without packets that could leave the pod: for each family, the proxy calls the application or,
+/// if that is not captured, the pod's own address. A family without captured calls has no proof.
 pub fn proofs(config: &dyn CapturePolicy, facts: &ProbeContext<'_>) -> Vec<Call> {
     let of = |family| {
         let rule_view = RuleView::of_config(config, family, &facts.pod);
@@ -136,18 +136,18 @@ fn packet(
 /// Maximum number of rules that a family's packets meet.
 const MAX_WORK: usize = 1_000_000;
 
-/// Maximum number of calls that rules of one origin decide alike.
+/// Maximum number of calls with the same [`AlikeCalls`].
 const MAX: usize = 4;
 
 struct CallList<'a> {
     rule_view: &'a RuleView,
     proxy: Proxy,
     facts: &'a ProbeContext<'a>,
-    /// Owner that no rule names: the current one if possible.
+    /// User and group that no rule names; current, if possible.
     application: (Uid, Gid),
 }
 
-/// Properties that give calls the same result, so a few calls are enough.
+/// Calls equal in these properties behave alike, so a few are enough.
 type AlikeCalls = (Protocol, Verdict, Option<Origin>);
 
 impl<'a> CallList<'a> {
@@ -179,7 +179,7 @@ impl<'a> CallList<'a> {
         handed.into_iter().chain([own]).flat_map(|set| self.calls(set, true)).collect()
     }
 
-    /// First packets of calls to other hosts, and of TCP within the pod, with usual ports and marks.
+    /// First packets of calls to other hosts, and of TCP within the pod, with typical ports and marks.
     fn starts(&self) -> [PacketSet; 2] {
         let Self { rule_view: RuleView { family, view, .. }, facts, application, .. } = self;
         let starts = PodPackets::of(&[view], &facts.pod, true).starts;
@@ -197,7 +197,7 @@ impl<'a> CallList<'a> {
         [outside, within.with(Field::Protocol, &tcp)]
     }
 
-    /// Calls of a set that match different rules, per caller; of many with one origin, a sample.
+    /// Calls of a set that match different rules, per caller; only a sample per origin.
     fn calls(&self, set: PacketSet, is_within: bool) -> Vec<Call> {
         let RuleView { view, routing, .. } = self.rule_view;
         let mut by_rules: BTreeMap<(Vec<At>, Caller, u8), (AlikeCalls, Call)> = BTreeMap::new();
@@ -272,7 +272,7 @@ impl<'a> CallList<'a> {
         })
     }
 
-    /// User and group of a caller: the application's, unless the caller sets one.
+    /// User and group of a caller; unset ones are the application's.
     fn owner(&self, caller: Caller) -> (Uid, Gid) {
         let (uid, gid) = self.application;
         match caller {
@@ -284,7 +284,7 @@ impl<'a> CallList<'a> {
     }
 
     /// Address without a host, else one of the pod's own or loopback addresses, else a network's first address, which by
-    /// convention no host has unless it is the only one. `None` if that can't be called.
+    /// convention no host has, except in one-address networks. `None` if none can be called.
     fn destination(&self, set: &PacketSet) -> Option<IpAddr> {
         let values = set.values(Field::Destination(set.family))?;
         let is_in = |one: &IpAddr| Family::of(*one) == set.family && values.meets(&self::one(*one));
@@ -328,7 +328,7 @@ fn some_of<T>(items: &[T]) -> impl Iterator<Item = &T> {
     items.iter().step_by(step).chain(last)
 }
 
-/// Smallest unnamed number from 1000; without one, a smaller number; without any, 1000.
+/// Smallest unnamed number from 1000, else a smaller unnamed number, else 1000.
 fn unnamed_user(named: &Intervals) -> Uid {
     // The first regular user, by the convention of Linux distributions.
     const FIRST: u32 = 1000;

@@ -18,7 +18,7 @@ pub struct Hit {
     pub reason: Cow<'static, str>,
     /// `captured`, `excluded`, `dropped`, or `continue` (other rules decide).
     pub fate: Cow<'static, str>,
-    /// The text for people.
+    /// The human-readable text.
     pub text: String,
     pub option: Option<String>,
     pub packets: u64,
@@ -36,7 +36,7 @@ pub struct Counted {
     pub family: Cow<'static, str>,
     pub table: String,
     pub chain: String,
-    /// Its number in the chain, from 1.
+    /// The number in the chain, from 1.
     #[serde(rename = "position")]
     pub rule: usize,
     pub text: String,
@@ -66,7 +66,7 @@ pub(super) fn counted(recognized: &ByFamily<Vec<RecognizedRule<'_>>>) -> Vec<Hit
                 (&*group.reason, &group.text, &group.option) == (reason.name(), &text, &option)
             };
             let at = groups.iter_mut().find(same);
-            // Both families' views contain a rule for both.
+            // Both families' views contain a shared rule.
             let is_shared = |group: &Hit| {
                 let place = |rule: &Counted| (rule.table.clone(), rule.chain.clone(), rule.rule);
                 rule.table.starts_with("inet ")

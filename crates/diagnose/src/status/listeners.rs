@@ -28,7 +28,7 @@ pub struct Listening {
     /// The families without a listener; null if listeners cannot be read.
     pub missing: Option<Vec<Cow<'static, str>>>,
     pub by: Vec<Process>,
-    /// The meaning, as text for people.
+    /// The meaning in words.
     pub text: String,
     /// The code of its finding; null if none or unknown.
     pub code: Option<String>,
@@ -171,7 +171,7 @@ fn listening_at(
 }
 
 /// Destination of captured packets. REDIRECT sets loopback for packets of local processes, and the interface's own address for
-/// inbound packets; TPROXY keeps the address. A wildcard socket receives them all.
+/// inbound packets; TPROXY keeps the address. A wildcard socket receives all packets.
 fn redirected(seen: &Observation<'_>, sent: &Sent, family: Family) -> IpAddr {
     let comes_in = sent.purposes.contains("inbound");
     let reachable = PodContext::new(seen.addresses.iter().copied(), None).addresses;

@@ -1,6 +1,6 @@
-//! Captured and excluded traffic of a network namespace, derived only from its live rules, of sidecar-init or upstream, in
-//! iptables or in nf_tables. Packets that a mesh's rules alone capture are walked through all rules, which reveals rules of
-//! other programs that decide first.
+//! Captured and excluded traffic of a network namespace, derived only from live rules of sidecar-init or upstream programs, in
+//! iptables or nf_tables. Packets that a mesh's rules alone would capture are walked through all rules, which reveals other
+//! programs' overruling rules.
 
 mod hits;
 #[cfg(test)]
@@ -46,7 +46,7 @@ pub struct CaptureStatus {
     pub held_by: Vec<InstalledRules>,
     /// The first record in `held_by`.
     pub made: Option<Record>,
-    /// All traffic, in rows: a packet's first row has its verdict. Empty if no rule has an effect.
+    /// All traffic, in rows: the first row that matches decides. Empty if no rule has an effect.
     pub rows: Vec<TrafficRowReport>,
     pub listeners: Vec<Listening>,
     pub hits: Vec<Hit>,
@@ -82,7 +82,7 @@ pub fn status(seen: &Observation<'_>) -> CaptureStatus {
     findings.extend(listeners::runs_as_proxy(seen, &listeners));
     let is_undecided = families.is_empty() && !held.is_empty() && picture.has_unknown();
     if is_undecided {
-        let text = "rules that are not understood may decide about usual packets";
+        let text = "rules that are not understood may affect typical packets";
         let remedy = "sidecar-init explain --live shows them";
         findings.push(Finding::failure(Code::Unreadable, "", text, remedy));
     }
@@ -178,7 +178,7 @@ fn summary(held: &[InstalledRules], families: &[Family], meshes: &[Mesh], direct
     }
 }
 
-/// Addresses whose traffic is not captured although the other family's is.
+/// Findings about addresses of the family that is not captured.
 fn gaps(seen: &Observation<'_>, captured: &[Family], meshes: &[Mesh]) -> Vec<Finding> {
     let reachable = PodContext::new(seen.addresses.iter().copied(), None).addresses;
     let missing =

@@ -20,7 +20,7 @@ pub struct Observation<'a> {
     pub findings: Vec<Finding>,
 }
 
-/// Rules of a mesh in one place.
+/// Rules of a mesh in one backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstalledRules {
@@ -57,14 +57,14 @@ pub struct Record {
 pub struct Socket {
     pub protocol: Protocol,
     pub port: u16,
-    /// The namespace's addresses at which it listens.
+    /// The namespace's addresses on which it listens.
     pub hears: Vec<IpAddr>,
-    /// True if it is bound to an interface, and receives no packets from others.
+    /// True if the socket is bound to an interface and receives only its packets.
     pub is_bound: bool,
     pub uid: u32,
     /// Number and name; `None` if not visible.
     pub process: Option<(u32, String)>,
-    /// Group of its process; `None` if not visible.
+    /// Group of the process; `None` if not visible.
     pub gid: Option<u32>,
     /// True if TPROXY can deliver packets to it; `None` if not visible.
     pub is_transparent: Option<bool>,

@@ -1,4 +1,4 @@
-//! Packets that the mesh's rules alone would capture, and their end under all rules; and chains and marks without effect.
+//! Packets that the mesh's rules would capture but other rules decide; and chains and marks without effect.
 
 use super::observation::Observation;
 use crate::explain::{EndpointNames, PodContext, RuleView, VerdictKind, explain, tproxy_mark};
@@ -11,17 +11,17 @@ use rules::{ByFamily, Family};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::{cmp::Reverse, net::IpAddr};
 
-/// Maximum number of rules that a family's packets meet: less than a tenth of a second.
+/// Rule budget for a family's packets, exhausted in less than a tenth of a second.
 const MAX_WORK: usize = 500_000;
 
 const SEE_LIVE: &str = "sidecar-init explain --live shows all rules that it meets";
 
-/// Packet that the mesh's rules alone capture, with another end under all rules.
+/// Packet that the mesh's rules alone capture, with another verdict under all rules.
 struct Overruled {
-    /// True if the end is known, and the number of usual parts.
+    /// True for a known verdict, and the number of typical parts.
     rank: (bool, usize),
     packet: Packet,
-    /// Ends under the mesh's rules and under all rules.
+    /// Outcomes under the mesh's rules and under all rules.
     ends: [Ending; 2],
 }
 
@@ -37,7 +37,7 @@ pub(super) fn findings(seen: &Observation<'_>, of_mesh: &ByFamily<Vec<Recognized
     found
 }
 
-/// Most usual packet of each overruled mesh rule; one per overruling rule.
+/// Most typical packet per overruled mesh rule; one per overruling rule.
 fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Finding> {
     let RuleView { view, routing, .. } = seen.rules.get(family);
     let own = seen.addresses.iter().copied().filter(|own| Family::of(*own) == family);
@@ -83,7 +83,7 @@ fn overruled(seen: &Observation<'_>, family: Family, alone: &View) -> Vec<Findin
     overruled.retain(|one| others.insert(one.ends[1].decided_by));
     let mut found: Vec<Finding> = overruled.iter().map(finding).collect();
     if found.is_empty() && work.is_spent() {
-        let text = format!("too many rules to check whether others decide about captured {family}");
+        let text = format!("too many rules to check whether others override {family} capture");
         found.push(Finding::warning(Code::Overruled, "", text, SEE_LIVE));
     }
     found
@@ -99,7 +99,7 @@ pub(super) fn passes(seen: &Observation<'_>, address: IpAddr) -> Option<bool> {
     (passes || atlas.is_complete() && !has(Verdict::Unknown)).then_some(passes)
 }
 
-/// iptables chains without a jump to them, as after a killed run or removed jumps.
+/// iptables chains to which no rule jumps, as after a killed run or removed jumps.
 fn unreached(family: Family, alone: &[RecognizedRule<'_>]) -> Vec<Finding> {
     let matters = |recognized: &&RecognizedRule<'_>| match recognized.role {
         Role::Outbound => true,
@@ -126,7 +126,7 @@ fn unrouted(seen: &Observation<'_>, family: Family, recognized: &[RecognizedRule
     let mark = reached.find_map(|recognized| tproxy_mark(&recognized.rule.action))?;
     (!marks.iter().any(|local| local.covers(mark.value))).then(|| {
         let text = format!(
-            "TPROXY marks {family} packets with {}, but no policy rule routes that mark to this namespace: answers are lost",
+            "TPROXY marks {family} packets with {}, but no policy rule routes that mark to this namespace: replies are lost",
             mark.value
         );
         let remedy = "sidecar-init apply with the pod's flags restores the policy rule and the route";

@@ -56,7 +56,6 @@ fn installed_meshes_are_named_for_a_mesh_without_rules() {
     assert_eq!(summary(View::empty(Family::V4)), "nothing is captured for linkerd");
 }
 
-/// A claim that an earlier foreign rule contradicts is shown with a packet.
 #[test]
 fn foreign_rules_that_come_first_are_shown_with_a_packet() {
     let flags = [
@@ -87,7 +86,7 @@ fn foreign_rules_that_come_first_are_shown_with_a_packet() {
     check("PREROUTING", "-p tcp -m tcp --dport 80 -j ACCEPT", &[from_outside]);
     check("OUTPUT", "-p tcp -m tcp --dport 9 -j ACCEPT", &[&to(9)]);
     check("OUTPUT", "-p udp -m udp --dport 9 -j ACCEPT", &[]);
-    // Without `CaptureAllDns`, claims about DNS name single servers, without a prefix length.
+    // Without `CaptureAllDns`, DNS rules name single servers, without a prefix length.
     let to_server = "udp 10.1.2.3:40000 -> 10.200.0.1:53";
     check_with(&flags[..3], "OUTPUT", "-p udp -m udp --dport 53 -j ACCEPT", &[to_server]);
 }
@@ -111,7 +110,7 @@ fn a_family_dropped_by_other_rules_bypasses_no_proxy() {
     }
 }
 
-/// The owner of a table chooses its chains' names.
+/// Foreign programs choose the names of chains.
 #[test]
 fn foreign_names_are_escaped() {
     let views = ByFamily { v4: View::empty(Family::V4), v6: View::empty(Family::V6) };
@@ -123,7 +122,7 @@ fn foreign_names_are_escaped() {
     assert!(text.contains("chain c\\u{1b}[2J decides") && text.contains("-> see c\\u{7}"), "{text:?}");
 }
 
-/// TPROXY mode, in which only the proxy's calls to its own pod are redirected to the inbound port.
+/// In TPROXY mode, only the proxy's calls to its own pod are redirected to the inbound port.
 #[test]
 fn without_a_listener_tproxy_drops_and_redirect_refuses() {
     let flags =

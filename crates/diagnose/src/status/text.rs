@@ -1,4 +1,4 @@
-//! Status as text, as wide as the terminal, from its document.
+//! Renders a status document as text of the terminal's width.
 
 use super::{CaptureStatus, Hit, InstalledRules, Record};
 use crate::picture::{TrafficPart, row_lines};

@@ -1,4 +1,4 @@
-//! Packet with the rules that it has met, as text and as JSON; and the filter for packets to show.
+//! A packet and the rules that it met, as text and as JSON; and a filter of packets to show.
 
 use crate::explain::{PacketEnd, VerdictKind};
 use crate::{Style, TextLine, painted};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::{borrow::Cow, str::FromStr, time::SystemTime};
 
-/// A packet, the rules that it matched, and its end.
+/// A packet, the rules that it matched, and its verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Block {
@@ -24,18 +24,18 @@ pub struct Block {
     pub protocol: Option<String>,
     /// The source.
     pub source: Option<IpAddr>,
-    /// Its source port, for protocols that have ports.
+    /// The source port, for protocols that have ports.
     pub source_port: Option<u16>,
     /// The destination.
     pub destination: Option<IpAddr>,
     pub destination_port: Option<u16>,
-    /// The packet's mark when it was first seen.
+    /// The mark when the packet was first seen.
     pub mark: u32,
     /// The sender's user, for outbound packets; absent if unknown.
     pub uid: Option<u32>,
     /// The sender's group.
     pub gid: Option<u32>,
-    /// The sender's user, as trace's caller sees it, if rules use other numbers (`hostUsers: false`).
+    /// The sender's user in `trace`'s user namespace, if rules use other numbers (`hostUsers: false`).
     pub uid_here: Option<u32>,
     /// The sender's group, likewise.
     pub gid_here: Option<u32>,
@@ -52,7 +52,7 @@ pub struct MetRule {
     /// The table; absent if the rule reports only its name.
     pub table: Option<String>,
     pub chain: Option<String>,
-    /// Its number in the chain, from 1; absent if only the rule's name is known or the rule is new.
+    /// The rule's number in the chain, from 1; absent if only the name is known or the rule is new.
     #[serde(rename = "position")]
     pub rule: Option<usize>,
     /// The rule's text.

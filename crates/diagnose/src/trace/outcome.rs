@@ -1,5 +1,5 @@
-//! Outcome of a packet. The kernel's reports decide. If the simulated walk agrees with them, it provides the reason, since it
-//! includes the failed conditions; else the reason comes from the reported rules.
+//! Outcome of a packet, from the kernel's reports. If the simulated walk agrees, the reason comes from the walk, which includes
+//! failed conditions; else from the reported rules.
 
 use super::block::{Block, MetRule};
 use super::{hook, options, walks::Walk};
@@ -17,12 +17,12 @@ use std::{net::SocketAddr, time::SystemTime};
 pub trait Rules {
     fn view(&self, family: Family) -> &View;
     fn routing(&self, family: Family) -> Routing;
-    /// Index of a chain, by its table's own family (`NFPROTO_*`).
+    /// Index of a chain; `family` is the table's (`NFPROTO_*`).
     fn chain(&self, of: Family, family: u8, table: &str, chain: &str) -> Option<usize>;
     fn rule(&self, of: Family, family: u8, table: &str, chain: &str, handle: u64) -> Option<At>;
 }
 
-/// Report of a walk; as an error, the known part, if the packet met a rule added since the reading.
+/// Report of a walk. Fails with the known part if the packet met a rule added since rules were read.
 pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Block>> {
     let &Walk { mark, uid, gid, .. } = walked;
     let first = block(walked.first.as_ref().unwrap_or(&PacketSnapshot::default()));
@@ -86,7 +86,7 @@ pub fn of_walk(walked: &Walk, rules: Option<&dyn Rules>) -> Result<Block, Box<Bl
     Ok(judged(block, view, &explained, later.is_some()))
 }
 
-/// Report of a packet from the NFLOG messages of its rules, at least one, in order; as an error, the part known without rules.
+/// Report of a packet from its NFLOG messages, at least one, in order. Fails with the part known without rules.
 pub fn of_reports(
     reports: &[NflogMessage],
     now: SystemTime,
@@ -117,14 +117,14 @@ pub fn reports_anything(view: &View) -> bool {
     view.chains().iter().flat_map(|chain| &chain.rules).any(|rule| reports_as(rule).is_some())
 }
 
-/// Name under which a rule reports to `trace`'s group.
+/// Name that a rule logs to `trace`'s NFLOG group.
 fn reports_as(rule: &ViewRule) -> Option<String> {
     let group = mesh::istio::defaults::LOG_GROUP;
     let of_action = match &rule.action {
         Action::Target(Target::Nflog { group: of, prefix }) if *of == group => Some(prefix.to_string()),
         _ => None,
     };
-    // In nf_tables, one rule both reports and acts; only its text shows the report.
+    // An nf_tables rule both logs and acts; only its text shows the log statement.
     let of_text = || {
         let (_, rest) = rule.text.as_ref()?.split_once("log prefix \"")?;
         let (prefix, rest) = rest.split_once('"')?;
@@ -179,7 +179,7 @@ fn named(name: &str) -> MetRule {
     MetRule { name: Some(name.to_owned()), options: options(name), ..MetRule::default() }
 }
 
-/// `None` if our rules can't distinguish the packet.
+/// `None` for protocols other than TCP and UDP.
 fn packet(block: &Block, is_local: bool, headers: &Headers) -> Option<Packet> {
     let is_its = |protocol: &Protocol| protocol_number(*protocol) == headers.protocol;
     let protocol = [Protocol::Tcp, Protocol::Udp].into_iter().find(is_its)?;
@@ -214,7 +214,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
     let outcome = explained.outcome();
     let reason = match outcome.decided_by {
         None if !knows_what_failed => "no rule that it met captures it".to_owned(),
-        // TPROXY drops packets without a socket; in nf_tables, a rule after it does.
+        // TPROXY drops packets without a matching socket; in nf_tables, the next rule does.
         Some(at) if outcome.verdict == Verdict::Drop && hands_over(view, at) => {
             "no transparent listener exists to take it".to_owned()
         }
@@ -223,7 +223,7 @@ fn judged(block: Block, view: &View, explained: &Explanation<'_>, knows_what_fai
     Block { end: PacketEnd { reason, ..explained.end() }, ..block }
 }
 
-/// True if the rule passes packets to a transparent listener, or decides about them without one.
+/// True if the rule hands packets to a transparent listener, or drops packets if none exists.
 fn hands_over(view: &View, at: At) -> bool {
     view.rule(at).is_some_and(|rule| {
         let is_named = rule.origin.is_some_and(|origin| origin.effect == TrafficEffect::HandedOver);

@@ -1,19 +1,18 @@
-//! Walks of single packets, assembled from traced steps; and reports of NFLOG rules, per packet. Chains of the trace, `first`
-//! and `last`, mark the beginning and the end of a walk. A packet to the machine itself is first outbound, then inbound, in
-//! one walk.
+//! Walks of single packets, assembled from traced steps; and NFLOG reports, per packet. The trace's own chains, `first` and
+//! `last`, mark the beginning and the end of a walk. A packet to the machine itself is outbound, then inbound, in one walk.
 
 use rules::report::{Headers, NflogMessage, PacketSnapshot, TraceEvent, TraceEventKind};
 use rules::simulate::LOOPBACK;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-/// Time without a step or report after which a packet counts as finished, whatever its end.
+/// Time without a step or report after which a packet counts as finished.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Maximum number of open packets. Above it, the oldest count as finished.
+/// Maximum number of open packets. Further packets end the oldest one.
 const MAX_OPEN: usize = 4_096;
 
-/// Chains of the trace itself.
+/// The trace's own chains.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceChains {
     pub table: &'static str,
@@ -35,11 +34,11 @@ pub struct Walk {
     pub gid: Option<u32>,
     /// Steps, without the trace's own chains.
     pub events: Vec<TraceEvent>,
-    /// Last of the trace's own chains that it reached.
+    /// Last of the trace's own chains reached.
     pub ended_in: Option<String>,
     /// True from sending until receipt over loopback.
     waits: bool,
-    /// True while it has met only the first chain, outbound or inbound.
+    /// True until the packet leaves the first chain, outbound or inbound.
     is_fresh: bool,
     pub is_incomplete: bool,
 }
@@ -53,7 +52,7 @@ pub struct Walks {
     has_lost: bool,
 }
 
-/// Protocol, addresses and ports as a string, which distinguishes simultaneous packets.
+/// Protocol, addresses and ports, which distinguish simultaneous packets.
 type FlowKey = String;
 
 impl Walks {
@@ -61,18 +60,18 @@ impl Walks {
         Self { chains, open: Vec::new(), owners: BTreeMap::new(), has_lost: false }
     }
 
-    /// Marks open walks, and walks that begin until [`Self::catch_up`], as incomplete: the kernel has dropped steps.
+    /// Marks open walks, and walks begun before [`Self::catch_up`], as incomplete: the kernel has dropped steps.
     pub fn lose(&mut self) {
         self.has_lost = true;
         self.open.iter_mut().for_each(|walk| walk.is_incomplete = true);
     }
 
-    /// The queue is empty: the kernel drops no further steps until new ones arrive (`netlink_rcv_wake`).
+    /// To call when the queue is empty: the kernel then queues new steps again (`netlink_rcv_wake`).
     pub fn catch_up(&mut self) {
         self.has_lost = false;
     }
 
-    /// Takes the sender of a packet, which the kernel reports before the packet's steps.
+    /// Records a packet's sender, which the kernel reports before the packet's steps.
     pub fn hear(&mut self, report: &NflogMessage, now: SystemTime) {
         // A packet received over loopback has lost its sender.
         if let Some(flow) = flow(&report.packet).filter(|_| report.uid.is_some()) {
@@ -108,7 +107,7 @@ impl Walks {
             return ended;
         }
         walk.ended_in = Some(event.chain);
-        // Packets sent by the loopback interface are received again.
+        // Packets sent over loopback are received again.
         let comes_back = walk.ended_in.as_deref() == Some(self.chains.last[1])
             && walk.last.as_ref().is_some_and(|seen| seen.out_interface.as_deref() == Some(LOOPBACK));
         walk.waits = comes_back;
@@ -118,7 +117,7 @@ impl Walks {
         ended
     }
 
-    /// Ends and returns the walks without a recent step; without `now`, all.
+    /// Ends and returns walks without a recent step, or all without `now`.
     pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Walk> {
         self.owners.retain(|_, (then, ..)| !is_old(*then, now));
         self.open.extract_if(.., |walk| is_old(walk.latest, now)).collect()
@@ -141,7 +140,7 @@ impl Walks {
                 return None;
             }
         }
-        // The id belonged to an earlier packet.
+        // An earlier packet may have this id.
         let before = self.open.iter().position(|walk| walk.id == event.id);
         let crowd = (self.open.len() >= MAX_OPEN).then_some(0);
         let ended = before.or(crowd).map(|index| self.open.remove(index));
@@ -204,7 +203,7 @@ fn sender(packet: &[u8]) -> Option<(u8, std::net::IpAddr, Option<u16>)> {
     Some((headers.protocol, headers.source, headers.ports.map(|(source, _)| source)))
 }
 
-/// True if the last report is too old; always without `now`.
+/// True if the last report is too old, or without `now`.
 fn is_old(latest: SystemTime, now: Option<SystemTime>) -> bool {
     now.is_none_or(|now| now.duration_since(latest).is_ok_and(|time| time >= TIMEOUT))
 }
@@ -218,9 +217,9 @@ struct Group {
 }
 
 impl Groups {
-    /// Takes a report; returns the reports of the oldest packet if there are too many.
+    /// Takes a report; returns the oldest packet's reports if too many packets are open.
     pub fn take(&mut self, report: NflogMessage, now: SystemTime) -> Option<Vec<NflogMessage>> {
-        // The first bytes contain an ID per packet (IPv4), or the position of its data in the stream (TCP).
+        // The first bytes contain a packet ID (IPv4), or the data's position in the stream (TCP).
         let same = |group: &&mut Group| {
             let first = &group.reports[0];
             (first.hook, &first.packet, first.uid) == (report.hook, &report.packet, report.uid)
@@ -235,7 +234,7 @@ impl Groups {
         crowd
     }
 
-    /// Returns the packets without a recent report; without `now`, all.
+    /// Returns packets without a recent report, or all without `now`.
     pub fn end(&mut self, now: Option<SystemTime>) -> Vec<Vec<NflogMessage>> {
         self.0.extract_if(.., |group| is_old(group.latest, now)).map(|group| group.reports).collect()
     }

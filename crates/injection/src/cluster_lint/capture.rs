@@ -124,7 +124,7 @@ impl LintedCapture {
 }
 
 impl PodCapture {
-    /// True if the proxy captures connections from outside to this port, or if that is unknown.
+    /// True if the proxy captures outside connections to this port, or if that is unknown.
     pub(super) fn has_port(&self, port: u16) -> bool {
         let packet = Packet {
             direction: Direction::Inbound { interface: "eth0".to_owned(), local: true },

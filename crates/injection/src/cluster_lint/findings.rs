@@ -91,7 +91,7 @@ pub(super) struct FindingGroups {
     not_judged: BTreeMap<Unjudged, BTreeSet<String>>,
 }
 
-/// The number of a group's existing pods, and the place of its template or first pod.
+/// The number of a group's existing pods, and the location of its template or first pod.
 type GroupedObject = (usize, Option<ObjectPlace>);
 
 impl FindingGroups {

@@ -101,7 +101,7 @@ fn asks(value: &str) -> bool {
     ["true", "enabled", "yes", "on", "1"].iter().any(|yes| value.eq_ignore_ascii_case(yes))
 }
 
-/// Text and remedy for the webhook with the fewest unmet conditions, preferring one that has the wish's label as a condition.
+/// Text and remedy for the webhook with the fewest unmet conditions, preferring webhooks with a condition on the requested label.
 fn unserved(wish: &InjectionWish, admission: Option<&PodAdmission<'_>>) -> (String, &'static str) {
     let whose = if wish.is_of_pod { "the pod" } else { "the namespace" };
     let misses = |misses: &[Miss<'_>]| {
@@ -149,10 +149,10 @@ pub(super) fn judge_meshes(pod: &DescribedPod<'_>, membership: &Membership, grou
             "give the pod the label istio.io/dataplane-mode: none, or remove the sidecar",
         )
     } else if first.is_present && second.is_present {
-        (format!("has {one} and {other}: the rules of both capture its traffic"), "remove one of them")
+        (format!("has {one} and {other}: both meshes' rules capture its traffic"), "remove one of them")
     } else {
         (
-            format!("has, or gets, {one} and {other}: the rules of both would capture its traffic"),
+            format!("has, or gets, {one} and {other}: both meshes' rules would capture its traffic"),
             "remove the label or annotation of one of them",
         )
     };

@@ -56,7 +56,7 @@ fn judge_webhooks(configurations: &[&Value], inventory: &Inventory<'_>, groups: 
     }
 }
 
-/// Falls back to Istio's defaults without ConfigMaps.
+/// Without ConfigMaps, falls back to Istio's defaults.
 fn configuration(
     identity: &InjectorIdentity,
     inventory: &Inventory<'_>,

@@ -1,4 +1,4 @@
-//! Sorts a cluster's objects, with their places in files, by kind: pods and templates with their workloads, namespaces, Services
+//! Sorts a cluster's objects, with their file locations, by kind: pods and templates with their workloads, namespaces, Services
 //! and webhooks.
 
 use crate::admission::{Namespace, Namespaces, ObjectLabels, Workload, controller_of};
@@ -26,7 +26,7 @@ pub(super) struct DescribedPod<'a> {
     pub(super) is_namespace_known: bool,
     pub(super) labels: ObjectLabels,
     pub(super) is_pod: bool,
-    /// False if the containers ended for good.
+    /// False if the containers exited for good.
     pub(super) is_running: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Inventory<'a> {
         let is_pod = object.kind() == "Pod";
         let own = name_in(object, &namespace.name);
         let workload = if is_pod { of_pod(object, &own) } else { controller(object, &own) };
-        // Objects that a Deployment or CronJob owns copy its template, or an older one.
+        // Objects that a Deployment or CronJob owns copy its current or an older template.
         let is_replaced = !is_pod && workload != own && workloads.contains(&workload);
         let is_idle = object.kind() == "ReplicaSet" && object.value["spec"]["replicas"] == 0;
         if is_replaced || is_idle {
@@ -119,7 +119,7 @@ fn controller(object: &KubernetesObject, own: &ObjectName) -> ObjectName {
 }
 
 impl DescribedPod<'_> {
-    /// The containers that run concurrently: the pod's, and native sidecars.
+    /// The containers that run concurrently: regular ones and native sidecars.
     pub(super) fn containers(&self) -> impl Iterator<Item = &Value> {
         let spec = &self.template["spec"];
         let list = |place: &str| spec[place].as_array().into_iter().flatten();
@@ -133,7 +133,7 @@ pub struct ClusterQuestion<'a> {
     /// Objects; lists are unpacked.
     pub objects: &'a [KubernetesObject],
     pub namespaces: Namespaces,
-    /// True if all Namespaces, Services and webhooks of a cluster are included: missing ones don't exist.
+    /// True if all Namespaces, Services and webhooks of a cluster are included: missing objects don't exist.
     pub is_whole: bool,
 }
 

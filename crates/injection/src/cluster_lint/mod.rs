@@ -1,12 +1,12 @@
 //! Lints all pods of a cluster: missing sidecars, ports that no proxy captures, webhooks that can't work.
 //!
-//! The input is any set of objects. Checks that need more are reported beside the findings; nothing is guessed.
+//! The input is any set of objects. Checks that lack objects are reported beside the findings; nothing is guessed.
 //!
 //! ```text
 //! objects            inventory             pods and templates with their workloads, namespaces, Services
 //! webhooks           injectors             injectors and their rules; findings on their webhooks
 //!                    injected              pods without a sidecar or with two
-//!                    capture, ports        each distinct capture once: lint of its settings, its inbound ports
+//!                    capture, ports        lint of each distinct capture's settings and inbound ports, once
 //! findings           findings              grouped, worst first
 //! ```
 

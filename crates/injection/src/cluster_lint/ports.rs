@@ -18,7 +18,7 @@ pub(super) fn judge(
         for probe in PROBES {
             let handler =
                 NETWORK_ACTIONS.iter().map(|name| &container[probe][name]).find(|one| !one.is_null());
-            // The kubelet calls a given host instead of the pod.
+            // If given, the kubelet calls `host`, not the pod.
             let handler = handler.filter(|one| one["host"].as_str().unwrap_or_default().is_empty());
             let port = handler.and_then(|one| port_number(&one["port"], None, [container]));
             if let Some(port) = port.filter(|port| is_uncaptured(*port, pod, capture)) {
@@ -87,7 +87,7 @@ fn of_probe(probe: &str, container: &Value, port: u16, capture: &PodCapture) -> 
 fn of_service(port: u16, capture: &PodCapture) -> Finding {
     let (option, why) = capture.why_not(port);
     let text =
-        format!("{why}: callers of a Service at port {port} bypass the proxy, its encryption and policies");
+        format!("{why}: callers of a Service on port {port} bypass the proxy, its encryption and policies");
     let remedy = "capture the port, or remove it from the Service";
     Finding::warning(Code::ServicePortUncaptured, &option, text, remedy)
 }

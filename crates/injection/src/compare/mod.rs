@@ -1,4 +1,4 @@
-//! Changes that this injector would make to a cluster's injected pods. Each is injected again and compared by meaning, ignoring
+//! Changes that this injector would make to a cluster's injected pods. Each pod is reinjected and compared by meaning, ignoring
 //! the API server's defaults, the order of fields and variables, and spellings of quantities and JSON strings.
 
 use crate::admission::{AdmissionContext, Namespaces};
@@ -131,7 +131,7 @@ fn walk(path: &str, runs: &Value, made: &Value, kind: SchemaKind, found: &mut Ve
     }
 }
 
-/// Compares lists by key. Order matters for containers, which start in it, but not for variables, ports and mounts.
+/// Compares lists by key. Order matters for containers, which start in order, but not for variables, ports and mounts.
 fn items(
     path: &str,
     runs: &[Value],
@@ -145,7 +145,7 @@ fn items(
         other => other.to_string(),
     };
     let own = |item: &Value| key_of(item, key).map(|key| key.to_string()).unwrap_or_default();
-    // Ports of different protocols may share a number: of items with the same key, only equal ones match.
+    // Ports of different protocols may share a number: items with the same key match only if equal.
     let mut repeated = BTreeSet::new();
     for items in [runs, made] {
         let mut seen = BTreeSet::new();
@@ -181,13 +181,13 @@ fn items(
     }
 }
 
-/// A value of one side only. Absent, null, false and an empty list or object are equal.
+/// A value on one side only. Absent, null, false and an empty list or object are equal.
 fn only(path: String, runs: Option<&Value>, made: Option<&Value>) -> Option<PodDifference> {
     runs.or(made).filter(|value| !is_empty(value) && **value != false)?;
     Some(PodDifference { path, runs: runs.cloned(), made: made.cloned() })
 }
 
-/// Compares quantities by amount, mount paths in clean form, and JSON strings as JSON.
+/// Compares quantities by amount, mount paths after cleaning, and JSON strings as JSON.
 fn same(path: &str, runs: &Value, made: &Value) -> bool {
     if runs == made {
         return true;
@@ -223,8 +223,8 @@ static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
     defaults.unwrap_or_else(|problems| panic!("{problems}")).remove(0)
 });
 
-/// Adds the API server's defaults (Kubernetes' `pkg/apis/core/v1/defaults.go`) for fields that injectors write, and removes its
-/// additions to every container.
+/// Adds the API server's defaults (Kubernetes' `pkg/apis/core/v1/defaults.go`) for fields that injectors write, and removes
+/// its additions to every container.
 fn filled(pod: &Value) -> Value {
     let mut spec = Value::Object(pod["spec"].as_object().cloned().unwrap_or_default());
     fill(&mut spec, &DEFAULTS);

@@ -51,7 +51,7 @@ impl Configuration {
         for (key, written) in templates.into_iter().flatten() {
             let template = InjectionTemplate::read(&format!("{name}: templates.{key}"), written);
             let template = template.or_else(|found| {
-                // A default template affects nearly every pod; any other refuses only pods that select it.
+                // A default template affects nearly every pod; any other, only pods that select it.
                 if !written.is_string() || self.defaults().contains(&key.as_str()) {
                     return Err(found);
                 }
@@ -81,7 +81,7 @@ impl Configuration {
         problems
     }
 
-    /// The policy; for any other string, Istio injects nothing.
+    /// The policy; for unknown policies, Istio injects nothing.
     fn policy(&mut self, name: &str, fields: &mut DocumentReader<'_>) -> Option<InjectionPolicy> {
         match fields.text("policy").as_str() {
             "enabled" => Some(InjectionPolicy::Enabled),
@@ -115,7 +115,7 @@ impl Configuration {
         selectors
     }
 
-    /// Unknown names that get every pod refused; one that affects only an alias's pods is a warning.
+    /// Unknown names for which every pod is refused; names that affect only an alias's pods are warnings.
     fn unknown_names(&self, name: &str, is_template: &dyn Fn(&String) -> bool) -> Vec<InputProblem> {
         let unknown =
             self.default_templates.iter().filter(|one| !is_template(one) && !self.aliases.contains_key(*one));
@@ -134,7 +134,7 @@ impl Configuration {
     }
 }
 
-/// The members of an alias; its name may contain dots.
+/// An alias's members; the alias name may contain dots.
 fn aliased(fields: &mut DocumentReader<'_>, key: &str) -> Vec<String> {
     let path = format!("aliases.{key}");
     let written = fields.at("aliases").and_then(|aliases| aliases.get(key)).unwrap_or(&Value::Null);

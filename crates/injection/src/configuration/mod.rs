@@ -79,7 +79,7 @@ impl Configuration {
         Problems::check(problems).map(|()| configuration)
     }
 
-    /// Parses the valid parts and returns the documents' problems. A result with problems only serves to find more.
+    /// Parses the valid parts and returns the documents' problems. A configuration with problems only serves to find more.
     pub fn read_in_part(texts: &Texts) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut tree = |text: &Option<ConfigurationText>| -> Option<Value> {

@@ -1,6 +1,6 @@
-//! Label selectors of the configuration in Kubernetes' form. A selector that Kubernetes would refuse never matches, as in Istio,
-//! and is reported as a warning. Istio decodes its configuration less strictly than the API server decodes a webhook's: unknown
-//! keys have no effect, and numbers and booleans become strings.
+//! Label selectors of the configuration in Kubernetes' format. A selector that Kubernetes would refuse never matches, as in
+//! Istio, and is reported as a warning. Istio decodes its configuration less strictly than the API server decodes webhooks:
+//! unknown keys have no effect, and numbers and booleans become strings.
 
 use crate::decision::{LabelRequirement, LabelSelector, Operator};
 use crate::syntax::{is_label_key, is_label_value};
@@ -64,7 +64,7 @@ pub(crate) fn of_webhook(written: &Value) -> Option<LabelSelector> {
     }
 }
 
-/// A string by the API server's rules, in which null is empty.
+/// Reads a string like the API server: null is empty.
 fn string(value: &Value) -> Option<String> {
     value.as_str().or(value.is_null().then_some("")).map(str::to_owned)
 }

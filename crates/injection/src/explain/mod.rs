@@ -80,7 +80,7 @@ pub struct AddedContainer {
 }
 
 /// Explains each object that describes pods in the manifests (names and contents). If no injector is called, explains the first
-/// one's result. Fails if a manifest is invalid, or none describes a pod. Panics without any injector.
+/// injector's result. Fails if a manifest is invalid, or none describes a pod. Panics without any injector.
 pub fn explain(
     texts: &[(&str, &str)],
     mut around: Surroundings,

@@ -9,7 +9,7 @@ pub struct Installation {
     pub namespace: String,
     /// True to include the Namespace, unless it exists in every cluster.
     pub(super) names_namespace: bool,
-    /// Values of `injector` that differ from the chart's.
+    /// `injector` values that differ from the chart's defaults.
     pub(super) values: Value,
 }
 
@@ -22,7 +22,7 @@ fn taken(revision: &str) -> Option<&'static str> {
         .find(|word| revision.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
 }
 
-/// The chart's values and the flags of `manifests` that replace them in problems.
+/// Chart values, and the flags of `manifests` that name them in problems.
 const FLAGS: [(&str, &str); 5] = [
     ("injector.image", "--image"),
     ("injector.proxyImage", "--proxy-image"),
@@ -113,7 +113,7 @@ fn revision(values: &Value) -> &str {
 /// Longest revision: the longest name made from it has 63 characters.
 pub const MAX_REVISION: usize = 63 - "sidecar-injector-environment-".len();
 
-/// Checks that a name is a DNS label. The error has the fault and the expected form.
+/// Checks that a name is a DNS label. The error has the fault and the expected format.
 pub fn label(text: &str, most: usize) -> Result<(), String> {
     let is_one = text.len() <= most && is_domain(text) && !text.contains('.');
     let form = "lowercase letters, digits and -, with a letter or digit at both ends";

@@ -86,7 +86,7 @@ pub fn removed(target: &Installation) -> Vec<Value> {
     all
 }
 
-/// Kinds in deletion order. Other kinds are kept; a Namespace depends on the installation.
+/// Kinds in deletion order. Other kinds are kept, except an installation's Namespace.
 const ORDER: [&str; 13] = [
     "MutatingWebhookConfiguration",
     "Deployment",

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 pub(crate) const STATUS_PORT: u16 = 15020;
 
-/// Given settings over Istio's defaults.
+/// Settings merged over Istio's defaults.
 #[derive(Clone, Debug)]
 pub struct MeshConfig {
     /// All settings by their JSON names (`defaultConfig.interceptionMode`).
@@ -48,7 +48,7 @@ impl MeshConfig {
         let mut fields = DocumentReader::of(name, &raw);
         wrong.iter().for_each(|path| fields.problem(path, None, "is not a mapping; expected one"));
         for (at, provider) in given["extensionProviders"].as_array().into_iter().flatten().enumerate() {
-            // A provider replaces one of the same name.
+            // A provider replaces the default with its name.
             if provider["name"].as_str().is_none_or(str::is_empty) {
                 let path = format!("extensionProviders[{at}].name");
                 fields.problem(&path, None, "is missing; expected the provider's name");
@@ -69,7 +69,7 @@ impl MeshConfig {
         (Self { raw, ..mesh }, problems, warnings)
     }
 
-    /// Drops Istio's defaults, which its agent has too, to keep pods small.
+    /// Drops Istio's defaults, which the agent also has, to keep pods small.
     pub fn beyond_defaults(proxy_config: &Value) -> Value {
         static DEFAULTS: LazyLock<Value> = LazyLock::new(|| MeshConfig::default().proxy_config().clone());
         let fields = proxy_config.as_object().into_iter().flatten();
@@ -82,13 +82,13 @@ impl MeshConfig {
     }
 }
 
-/// Top-level fields by their JSON names, one of Protocol Buffers' two spellings; deeper keys may be the user's.
+/// Renames top-level fields to JSON names, one of Protocol Buffers' two spellings; deeper keys may be the user's.
 pub(crate) fn camel(message: &Value) -> Value {
     let Value::Object(map) = message else { return message.clone() };
     map.iter().map(|(key, value)| (camel_case(key), value.clone())).collect()
 }
 
-/// Fields given by both names, of which [`camel`] keeps one. Protocol Buffers refuses them.
+/// Fields given in both spellings, which Protocol Buffers refuses and [`camel`] would merge.
 pub(crate) fn written_twice(name: &str, message: &Value) -> Vec<InputProblem> {
     let fields = message.as_object().into_iter().flat_map(Map::keys);
     let named = fields.map(|key| (key, camel_case(key)));
@@ -113,7 +113,7 @@ fn camel_case(key: &str) -> String {
 /// Mappings of this name replace their default instead of merging with it.
 const WHOLE: &str = "resources";
 
-/// MeshConfig's list with named items: a given item replaces only the default of its name.
+/// MeshConfig's list with named items: a given item replaces only the default with its name.
 const NAMED: &str = "extensionProviders";
 
 static DEFAULTS: LazyLock<[Value; 2]> = LazyLock::new(|| {

@@ -1,6 +1,6 @@
 //! ProxyConfig of the mesh (`defaultConfig`) and of a pod (annotation `proxy.istio.io/config`), parsed by Protocol Buffers' rules
 //! for JSON (`mesh/v1alpha1/proxy.proto`, `protomarshal.ApplyYAML`): fields of a wrong type are refused, unknown ones ignored
-//! with a warning. In nested messages, only null fields and the spelling of names change.
+//! with a warning. In nested messages, only nulls are removed and names respelled.
 
 use super::mesh::{camel, written_twice};
 use crate::mesh_config::without;
@@ -147,7 +147,7 @@ fn unknown(name: &str, key: &str) -> String {
 }
 
 impl ProxyFieldKind {
-    /// The field's value in its usual form; `None` if it is refused.
+    /// The field's normalized value; `None` if refused.
     fn read(self, fields: &mut DocumentReader<'_>, key: &str, value: &Value) -> Option<Value> {
         let time = |value: &Value| duration::parse(value.as_str()?);
         match self {

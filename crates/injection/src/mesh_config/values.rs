@@ -7,18 +7,18 @@ use mesh::{InputProblem, Setting, data::document::DocumentReader};
 use serde_json::Value;
 use std::{collections::BTreeMap, net::IpAddr};
 
-/// Given values over Istio's defaults. Only values used by this crate are typed.
+/// Values merged over Istio's defaults. Only values used by this crate are typed.
 #[derive(Clone, Debug)]
 pub struct IstioValues {
     pub raw: Value,
     /// `global.hub`: prefix of image names.
     pub hub: String,
     pub tag: String,
-    /// `global.variant`: the image type, `debug` or `distroless`; empty for the tag's.
+    /// `global.variant`: image type, such as `debug`; empty for the tag's type.
     pub variant: String,
     pub pull_policy: Option<&'static str>,
     pub pull_secrets: Vec<String>,
-    /// `global.logging.level`: for the agent and the init container.
+    /// `global.logging.level` of the agent and the init container.
     pub log_level: String,
     pub log_as_json: bool,
     pub native_nftables: bool,
@@ -26,11 +26,11 @@ pub struct IstioValues {
     pub network: String,
     /// `global.meshID`; if empty, the mesh's trust domain is used.
     pub mesh_id: String,
-    /// `global.caAddress`, else the revision's control plane: the source of the agent's certificate.
+    /// The agent's certificate issuer: `global.caAddress`, else the revision's control plane.
     pub ca_address: String,
     pub proxy: ProxyValues,
     pub init_image: String,
-    /// Null to use the proxy's.
+    /// Null for the proxy's resources.
     pub init_resources: Value,
     pub force_apply: bool,
     /// True if a plugin sets the rules (`pilot.cni`, or `istio_cni`).
@@ -52,7 +52,7 @@ pub struct ProxyValues {
     /// Empty for Envoy's default.
     pub log_level: String,
     pub component_log_level: String,
-    /// Nonempty lists of captured traffic for pods without the annotations.
+    /// Nonempty capture lists for pods without capture annotations.
     pub capture: BTreeMap<Setting, String>,
     /// The agent's port; `None` if the agent does not listen.
     pub status_port: Option<u16>,
@@ -62,10 +62,10 @@ pub struct ProxyValues {
     /// Allowed failures of the startup probe, one a second; `None` without such a probe.
     pub startup_failures: Option<u32>,
     pub privileged: bool,
-    /// Proxies may bind ports below 1024 (`capNetBindService`).
+    /// Lets proxies bind ports below 1024 (`capNetBindService`).
     pub binds_low_ports: bool,
     pub lifecycle: Value,
-    /// `seccompProfile` in Kubernetes' form; null if absent.
+    /// `seccompProfile` in Kubernetes' format; null if absent.
     pub seccomp: Value,
     pub outlier_log: String,
 }
@@ -79,7 +79,7 @@ pub struct ProxyReadinessProbe {
     pub failures: u32,
 }
 
-/// `pilot.env.ENABLE_NATIVE_SIDECARS`: proxies are native sidecars.
+/// `pilot.env.ENABLE_NATIVE_SIDECARS`: makes proxies native sidecars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Native {
     Always,
@@ -205,7 +205,7 @@ fn capture(fields: &mut DocumentReader<'_>) -> BTreeMap<Setting, String> {
 
 /// The default is `auto`, as in Istio.
 fn native(fields: &mut DocumentReader<'_>) -> Native {
-    // Checks the types for later readers.
+    // Reports variables that aren't scalars.
     fields.named_texts("pilot.env");
     let known = [("true", Native::Always), ("false", Native::Never), ("auto", Native::Auto)];
     fields.one_of("pilot.env.ENABLE_NATIVE_SIDECARS", &known).unwrap_or(Native::Auto)
@@ -255,7 +255,7 @@ pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Vec<(&s
     };
     Ok(match text.trim() {
         text @ ("" | "*") => text.to_owned(),
-        // All items are valid here, so none is lost.
+        // All items are valid, so `filter_map` drops none.
         text => text.split(',').filter_map(|item| spelled(item.trim())).collect::<Vec<_>>().join(","),
     })
 }
@@ -264,7 +264,7 @@ pub(crate) fn listed(text: &str, form: AnnotationForm) -> Result<String, Vec<(&s
 mod tests {
     use super::*;
 
-    /// Paths occur in this file only as string literals.
+    /// Takes the paths from this file's string literals.
     #[test]
     fn each_path_is_documented() {
         let document = include_str!("../../../../docs/injection.md");

@@ -15,8 +15,8 @@ pub struct Edited {
     pub rewritten: Vec<usize>,
 }
 
-/// Returns the content with each document's new value. An unchanged document keeps its bytes. `name` is the file's, for problems;
-/// `new` has one value for each document. Errors: the content is neither YAML nor JSON, or a value can't be written.
+/// Returns the content with each document's new value. An unchanged document keeps its bytes. `name` identifies the file in
+/// problems; `new` has one value for each document. Errors: the content is neither YAML nor JSON, or a value can't be written.
 pub fn edit(name: &str, text: &str, new: &[Value]) -> Result<Edited, Problems> {
     let old = mesh::pod::values(name, text)?;
     if old == new {
@@ -144,7 +144,7 @@ fn rewritten(text: &str, new: &Value) -> Option<String> {
     Some(format!("{before}{written}{after}"))
 }
 
-/// A value with an old one's key order. Without an old value, the name comes first, as readers expect.
+/// `new` in the key order of `old`. Without `old`, the name comes first, as readers expect.
 fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
     match new {
         Value::Array(items) => {
@@ -171,7 +171,7 @@ fn in_order_of(old: Option<&Tree>, new: &Value) -> Tree {
     }
 }
 
-/// Longer lists and mappings in brackets are broken into lines.
+/// Wider lists and mappings in brackets are broken into lines.
 const MAX_WIDTH: usize = 100;
 
 /// Maximum number of passes: changing an anchor's value also changes its aliases, which get separate values in the second pass.

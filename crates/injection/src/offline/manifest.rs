@@ -183,7 +183,7 @@ fn without_containers(pod: &Value) -> Option<String> {
     Some(format!("{text}, and the API server refuses a pod without containers{near}"))
 }
 
-/// A manifest's pod in the form that the webhook would receive.
+/// A manifest's pod as the webhook would receive it.
 pub(crate) struct AdmissionSubject<'a> {
     pub(crate) object: &'a KubernetesObject,
     pub(crate) path: FieldPath,

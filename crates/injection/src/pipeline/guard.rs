@@ -13,7 +13,7 @@ pub(super) struct Validation<'a> {
     pub(super) overlay: &'a CheckedPod,
     pub(super) original: &'a CheckedPod,
     pub(super) sidecar: &'a Sidecar,
-    /// True if all parts are built-in: any problem is an error. Configured templates or the pod may differ on purpose.
+    /// True if all parts are built-in: problems are then errors. Configured templates or the pod may differ on purpose.
     pub(super) is_strict: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn check(validation: &Validation<'_>) -> Result<Vec<String>, Problems
     Ok(found.iter().map(ToString::to_string).collect())
 }
 
-/// Name and capture of the injected init container; `None` if none sets or validates rules.
+/// Name and capture of the init container; `None` if no container sets or validates rules.
 fn capture(pod: &CheckedPod, starting: &[&Value]) -> Result<Option<(String, Capture)>, Problems> {
     let fields = ["name", "command", "args", "env", "envFrom", "securityContext"];
     let known = |container: &Value| -> Value {
@@ -70,7 +70,7 @@ fn capture(pod: &CheckedPod, starting: &[&Value]) -> Result<Option<(String, Capt
     Ok(Some((name.clone(), resolved.capture)))
 }
 
-/// Problem of a template's init container (not of the pod's own) whose rules differ from the sidecar's settings.
+/// Reports a template's init container, not the pod's own, whose rules differ from the sidecar's settings.
 fn other(
     validation: &Validation<'_>,
     name: &str,
@@ -98,7 +98,7 @@ fn other(
     Some(InputProblem::of(&format!("init container {name}"), text))
 }
 
-/// Problem if the rules capture the connections of Istio's proxy, or else of all injected containers.
+/// Reports rules that capture connections of Istio's proxy or, without it, of all injected containers.
 fn loops(validation: &Validation<'_>, capture: &Capture) -> Option<InputProblem> {
     let of_pod = validation.pod.spec("securityContext");
     let id = |container: &Value, field: &str| {

@@ -8,7 +8,7 @@ use mesh::{InputProblem, Problems, sources::boolean};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Variable with the original annotations, which the agent's replace.
+/// Variable with the original annotations, which injection replaces.
 const VARIABLE: &str = "ISTIO_PROMETHEUS_ANNOTATIONS";
 const PATH: &str = "/stats/prometheus";
 /// Path of application metrics if only a port is given.
@@ -18,7 +18,7 @@ const DEFAULT_PATH: &str = "/metrics";
 const SECURE_VARIABLE: &str = "ENVOY_SECURE_MERGED_METRICS_PORT";
 const SECURE_PORT: &str = "prometheus.istio.io/secure-port";
 
-/// Ports of the proxy and of its agent, whose metrics are already merged, or absent.
+/// Ports of the proxy and its agent, whose metrics are already merged, or absent.
 const RESERVED: [u16; 9] = [15000, 15001, 15004, 15006, 15008, 15020, 15021, 15053, 15090];
 
 /// Annotations for Prometheus in the agent's format.
@@ -38,7 +38,7 @@ struct ScrapeTarget {
     path: String,
 }
 
-/// Returns an annotation's field. Prometheus replaces all characters of names except letters and digits with underscores.
+/// Returns an annotation's field. In names, Prometheus replaces all characters except letters and digits with underscores.
 fn part(annotation: &str) -> Option<&'static str> {
     match annotation.replace(|c: char| !c.is_ascii_alphanumeric(), "_").as_str() {
         "prometheus_io_scrape" => Some("scrape"),
@@ -72,7 +72,7 @@ impl Scrape {
         (found, warning)
     }
 
-    /// Writes the annotations. Targets make path and port redundant: they repeat the first target.
+    /// Writes the annotations. Targets make path and port, which repeat the first target, redundant.
     fn annotate(self, pod: &mut CheckedPod) {
         pod.retain_annotations(|name| part(name).is_none());
         let Self { scrape, path, port, targets } = self;
@@ -96,7 +96,7 @@ impl Scrape {
             let text = match port.parse() {
                 Err(_) | Ok(0) => "is not a port; expected a number from 1 to 65535",
                 Ok(port) if port == agent || RESERVED.contains(&port) => {
-                    "is one of Istio's own ports; expected one of the application's"
+                    "is one of Istio's own ports; expected an application port"
                 }
                 Ok(_) => return None,
             };
@@ -119,10 +119,10 @@ fn targets(text: &str) -> Result<Vec<ScrapeTarget>, &str> {
     items.map(target).collect()
 }
 
-/// Sends Prometheus to the agent, and the agent to the application. Returns a warning.
+/// Makes Prometheus scrape the agent, and the agent the application. Returns a warning.
 pub(super) fn merge(pod: &mut CheckedPod, status_port: u16) -> Result<Option<String>, Problems> {
     let (mut given, warning) = Scrape::of(pod);
-    // A pod with the agent's own port is already configured.
+    // A pod annotated with the agent's port is already configured.
     if boolean(&given.scrape) == Some(false) || given.port == status_port.to_string() {
         return Ok(None);
     }
@@ -152,7 +152,7 @@ fn secure_port(proxy: &Value) -> Option<&str> {
     proxy.variable(SECURE_VARIABLE).filter(|port| !["", "0"].contains(port))
 }
 
-/// Possible ports of an earlier injection's agent: the annotated one, the configured one and the default.
+/// Possible ports of an earlier injection's agent: annotated, configured and default.
 fn agent_ports(pod: &CheckedPod, earlier: &Value) -> [Option<u16>; 3] {
     let annotated = pod.annotation(STATUS_PORT).and_then(|text| text.trim().parse().ok());
     let config = earlier.variable("PROXY_CONFIG").and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -178,7 +178,7 @@ pub(super) fn restore(pod: &mut CheckedPod, earlier: &Value) {
         Some(Ok(before)) => before.annotate(pod),
         // The agent scrapes no application, so there were no annotations.
         None if is_agents => Scrape::default().annotate(pod),
-        // Without the variable, annotations with another port are the user's; an unreadable variable gives no original.
+        // Without the variable, annotations with another port are the user's; an unreadable variable restores nothing.
         None | Some(Err(_)) => {}
     }
 }

@@ -51,7 +51,7 @@ pub fn inject(
     size::check(pod)?;
     let submitted = CheckedPod::read("pod", pod.clone())?;
     let mut admission = admission.clone();
-    // Controllers create pods in their own namespace, whatever the template has; only a bare pod's namespace counts.
+    // Controllers ignore a template's namespace and create pods in their own; only a bare pod's namespace applies.
     if admission.workload.is_none() && !submitted.meta("namespace").is_empty() {
         submitted.meta("namespace").clone_into(&mut admission.namespace.name);
     }
@@ -145,7 +145,7 @@ fn injected(
     Ok(pod)
 }
 
-/// The first container that the injection removes, if it keeps only the proxy of the submitted containers.
+/// The first removed container, if injection keeps none of the submitted containers except the proxy.
 fn lost<'a>(submitted: &'a CheckedPod, pod: &CheckedPod) -> Option<&'a str> {
     let left = pod.containers_by_name();
     let gone = |item: &&Value| !left.contains_key(item.name());
@@ -230,7 +230,7 @@ fn chosen<'a>(
     Problems::check(problems).map(|()| found)
 }
 
-/// Redirects Prometheus and probes to the agent if the configuration or the merged pod enables it. Returns warnings.
+/// Redirects Prometheus and probes to the agent if the configuration or the merged pod enables this. Returns warnings.
 fn serve(pod: &mut CheckedPod, values: &IstioValues, mesh: &MeshConfig) -> Result<Vec<String>, Problems> {
     if pod.container(PROXY).is_none() {
         return Ok(Vec::new());

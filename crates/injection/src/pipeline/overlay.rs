@@ -1,5 +1,5 @@
-//! Applies template patches to a pod, then the user's settings for the same containers. A strategic merge keeps fields that
-//! exclude each other; here the older one is removed, as the API server refuses, for example, a variable with two sources.
+//! Applies template patches to a pod, then the user's settings for the same containers. A strategic merge keeps mutually
+//! exclusive fields; this module removes the older one, because the API server refuses, for example, a variable with two sources.
 
 use super::pod::{CheckedPod, PROBES, PodSpecItem, PodSpecList, check_changed};
 use crate::merge::{SchemaKind, merge};
@@ -74,7 +74,7 @@ fn patch_container(
 }
 
 fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Problems> {
-    // A patch may delete, so it need not be a valid pod itself: the merged pod is checked.
+    // A patch may contain deletions, so only the merged pod must be valid.
     let merged = merge(pod.into_value(), patch, SchemaKind::Pod)
         .map_err(|error| Problems(vec![InputProblem::of(title, error.to_string())]))?;
     let mut merged = CheckedPod::read(title, merged)?;
@@ -82,7 +82,7 @@ fn patched(pod: CheckedPod, patch: &Value, title: &str) -> Result<CheckedPod, Pr
     Ok(merged)
 }
 
-/// Moves the user's proxy to the list of the templates' proxy; users need not know how the proxy starts.
+/// Moves the user's proxy to the list with the templates' proxy; users need not know how it starts.
 fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     let mut pod = own.clone();
     let (target, other) = match overlay.container(PROXY) {
@@ -99,8 +99,8 @@ fn with_proxy_in_list_of(overlay: &CheckedPod, own: &CheckedPod) -> CheckedPod {
     pod
 }
 
-/// True for a user's null or empty list, which has no effect; in a patch, it would delete or replace. The record keeps it, so
-/// that the pod is restored as written.
+/// True for a user's null or empty list, which has no effect; in a patch, it would delete or replace a list. The record keeps it,
+/// to restore the pod as written.
 fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }
@@ -155,7 +155,7 @@ fn within(
     }
 }
 
-/// If a patch sets one of several exclusive fields, removes the others. A null deletes, and does not count as set.
+/// If a patch sets one of several exclusive fields, removes the others. A null only deletes a field.
 fn one_of(merged: &mut Map<String, Value>, over: &Map<String, Value>, fields: &[&str]) {
     let given = |field: &str| over.get(field).is_some_and(|value| !value.is_null());
     if fields.iter().any(|field| given(field)) {

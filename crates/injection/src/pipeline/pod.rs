@@ -77,7 +77,7 @@ pub(crate) trait PodSpecItem {
 
 #[cfg(test)]
 std::thread_local! {
-    /// Number of reads of an item's name, a measure of searches in lists.
+    /// Number of item name reads, a measure of list searches.
     pub(super) static NAMES_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -172,7 +172,7 @@ impl CheckedPod {
         self.0["metadata"][field][name.into()] = text.into().into();
     }
 
-    /// Removes annotations, and a mapping that becomes empty; one written empty stays.
+    /// Removes annotations, and the mapping if this empties it.
     pub(crate) fn retain_annotations(&mut self, fits: impl Fn(&str) -> bool) {
         let metadata = self.0.get_mut("metadata").and_then(Value::as_object_mut);
         let Some(metadata) = metadata else { return };
@@ -194,7 +194,7 @@ impl CheckedPod {
         items.map_or(&mut [], Vec::as_mut_slice)
     }
 
-    /// Edits a list. One that becomes empty is removed; one written as empty or null is kept.
+    /// Edits a list; removes it if the edit empties it. Originally empty or null lists stay.
     pub(crate) fn edit<T>(&mut self, list: PodSpecList, change: impl FnOnce(&mut Vec<Value>) -> T) -> T {
         let field = list.field();
         let written = self.0.get_mut("spec").and_then(|spec| spec.get_mut(field));

@@ -31,7 +31,7 @@ fn each_handler(container: &mut Value, mut change: impl FnMut(&str, String, &mut
 /// Fields in the order of Go's output.
 const FIELDS: [&str; 6] = ["path", "port", "host", "scheme", "httpHeaders", "service"];
 
-/// True for inbound ports that the annotations capture; the kubelet still reaches the others directly.
+/// True for inbound ports that the annotations capture; the kubelet still reaches other ports directly.
 fn captured(pod: &CheckedPod) -> impl Fn(u16) -> bool + use<> {
     let given = |name: &str| pod.annotation(name).unwrap_or_default();
     let includes = !matches!(given(INCLUDE_INBOUND), "" | "*");

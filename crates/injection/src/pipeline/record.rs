@@ -1,6 +1,6 @@
-//! Records an injection in two annotations of Istio's form, and undoes earlier ones. The mesh's setup may have changed since, so
-//! injected parts are removed by name and the user's own parts are restored: injecting twice equals injecting once. Also orders
-//! containers, which start in order.
+//! Records an injection in two annotations in Istio's format, and undoes earlier injections. The mesh's setup may have changed
+//! since, so injected parts are removed by name and the user's own parts are restored: injecting twice equals injecting once.
+//! Also orders containers, which start in order.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList};
 use super::{metrics, probes};
@@ -26,12 +26,12 @@ pub(crate) struct InjectionStatus {
 }
 
 impl InjectionStatus {
-    /// The record of a pod; `None` if it was not injected. Istio treats an unreadable record as not injected.
+    /// A pod's record; `None` if not injected. Istio treats a pod with an unreadable record as not injected.
     pub(super) fn of(pod: &CheckedPod) -> Result<Option<Self>, serde_json::Error> {
         pod.annotation(STATUS).map(serde_json::from_str).transpose()
     }
 
-    /// The record of a pod that is only inspected. An unreadable record has no names, so the pod always differs.
+    /// A pod's record, for inspection only. An unreadable record has no names, so the pod always differs.
     pub(crate) fn of_pod(pod: &Value) -> Option<Self> {
         let status = pod["metadata"]["annotations"][STATUS].as_str()?;
         Some(serde_json::from_str(status).unwrap_or_default())
@@ -70,7 +70,7 @@ impl InjectionStatus {
     }
 }
 
-/// The user's own parts of injected items as written. Istio stores containers here, and ignores the added volumes and secrets.
+/// The user's own parts of injected items, as written: containers as in Istio, and volumes and secrets, which Istio ignores.
 pub(super) fn overrides(pod: &CheckedPod) -> Result<CheckedPod, Problems> {
     let Some(text) = pod.annotation(OVERRIDES) else { return Ok(CheckedPod::default()) };
     let unreadable = |why: String| {
@@ -131,7 +131,7 @@ pub(super) fn undone(
     pod
 }
 
-/// Keeps the order of items of both injections, and volumes that the user's containers mount without defining them.
+/// Keeps the submitted items' order, and earlier injected volumes that the user's containers mount without defining them.
 pub(super) fn keep_order(
     given: &CheckedPod,
     status: &InjectionStatus,
@@ -157,9 +157,9 @@ pub(super) fn keep_order(
 /// Older templates' init container that enables the proxy's core dumps.
 const CORE_DUMP: &str = "enable-core-dump";
 
-/// Orders containers. The proxy follows the application's containers, so that `kubectl exec` selects those, or precedes them if
-/// they wait for it. The init container that validates a plugin's rules precedes all others; one that sets rules follows them, so
-/// that they are not captured before the proxy runs. A native proxy follows both and precedes the rest.
+/// Orders containers. The proxy follows the application's containers, so that `kubectl exec` selects the application, or precedes
+/// them if they wait for it. An init container that validates a plugin's rules precedes the others; one that sets rules follows
+/// them, to capture nothing before the proxy runs. A native proxy follows both; other init containers follow the proxy.
 pub(super) fn arrange(pod: &mut CheckedPod, hold: bool) {
     let containers = pod.items_mut(PodSpecList::Containers);
     if hold {
@@ -187,7 +187,7 @@ fn last(items: &mut [Value], name: &str) {
     items.sort_by_key(|item| item.name() == name);
 }
 
-/// Sorts items that are also in `others` into that order. The rest stays in place.
+/// Sorts items shared with `others` into its order; other items stay in place.
 pub(super) fn as_in(others: &[Value], items: &mut [Value]) {
     // Reversed, so that the first of duplicate names wins.
     let places: BTreeMap<&str, usize> =

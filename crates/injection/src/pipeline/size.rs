@@ -29,7 +29,7 @@ impl Allowance {
         self.take(VALUE + text.len())
     }
 
-    /// Adds an object's field by its name and the number of fields before it, without its value.
+    /// Adds an object's field, without its value; `before` is the number of earlier fields.
     pub(crate) fn field(&mut self, name: &str, before: usize) -> Result<(), TooLarge> {
         self.take(name.len() + if before.is_multiple_of(FIELDS_OF_NODE) { NODE } else { 0 })
     }

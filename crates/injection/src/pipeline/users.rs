@@ -1,4 +1,4 @@
-//! Users and groups by which rules identify the proxy's own traffic, within the pod's choices.
+//! The pod's choice of users and groups that identify the proxy's traffic to rules.
 
 use super::pod::{CheckedPod, PodSpecItem, PodSpecList, object_in};
 use crate::sidecar::{INIT, Identity, InitMode, OPENSHIFT_USERS, PROXY, Sidecar, VALIDATION};
@@ -20,8 +20,8 @@ pub(super) fn forget_openshifts(pod: &mut CheckedPod, namespace: &crate::admissi
     }
 }
 
-/// Applies the user's choice of the proxy's user and group wherever they must agree, which Go templates can't do. With TPROXY,
-/// the proxy's user can't be chosen: transparent sockets require root.
+/// Applies the chosen proxy user and group wherever they must agree, which Go templates can't do. With TPROXY, the proxy's user
+/// can't be chosen: transparent sockets require root.
 pub(super) fn settle(
     pod: &mut CheckedPod,
     own: &CheckedPod,

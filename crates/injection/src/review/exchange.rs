@@ -61,7 +61,7 @@ impl ReviewReport {
             response["patch"] = BASE64.encode(patch.as_bytes()).into();
         }
         if !self.warnings.is_empty() {
-            // The API server sends warnings as HTTP headers, and drops those with control characters.
+            // The API server sends warnings as HTTP headers, and drops any with control characters.
             let lines = self.warnings.iter().map(|warning| warning.replace(mesh::is_obeyed, " "));
             response["warnings"] = lines.collect();
         }
@@ -87,7 +87,7 @@ pub(crate) struct Review {
 }
 
 impl Review {
-    /// Parses a body. For an invalid review, returns a report and the version of its answer, as far as they can be determined.
+    /// Parses a body. For an invalid review, returns a report, and the answer's version if known.
     pub(crate) fn read(
         body: &[u8],
         depth: Depth,
@@ -121,7 +121,7 @@ fn known(version: &str) -> Option<&'static str> {
     VERSIONS.into_iter().find(|known| *known == version)
 }
 
-/// Parts of a review that is JSON, but too large or nested too deeply to be parsed completely.
+/// Parts of a JSON review that is too large or too deeply nested to be parsed completely.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PartialReview {
@@ -157,7 +157,7 @@ impl<'a> Request<'a> {
         if own.is_empty() { self.text("namespace") } else { own }
     }
 
-    /// The node of a pod that sets it directly, bypassing the scheduler.
+    /// The node that a pod names itself, bypassing the scheduler.
     pub(crate) fn node(self) -> Option<&'a str> {
         Some(text(&self.object()["spec"], "nodeName")).filter(|name| !name.is_empty())
     }

@@ -118,11 +118,11 @@ fn answered(
 /// The first minor version of Kubernetes 1 with stable native sidecars, as in Istio.
 const STABLE_MINOR: u32 = 33;
 
-/// Knowledge about a cluster. It is queried during a review, so implementations answer at once from their current state.
+/// Facts about a cluster, queried during reviews; implementations return their current state without waiting.
 pub trait Cluster {
     fn namespace(&self, name: &str) -> Namespace;
 
-    /// True if the kubelet of this node runs native sidecars; for an unscheduled pod, if all do.
+    /// True if this node's kubelet runs native sidecars; without a node, if all kubelets do.
     fn native_sidecars(&self, node: Option<&str>) -> bool;
 }
 
@@ -140,7 +140,7 @@ impl Cluster for UnknownCluster {
     }
 }
 
-/// True for kubelets with native sidecars; `None` if the version, such as `v1.33.1-gke.1` or `v1.33+`, can't be parsed.
+/// True for kubelet versions with native sidecars, such as `v1.33.1-gke.1` or `v1.33+`; `None` if the version is invalid.
 pub fn runs_native_sidecars(version: &str) -> Option<bool> {
     let mut parts = version.strip_prefix('v').unwrap_or(version).split('.');
     let major: u32 = parts.next()?.parse().ok()?;
@@ -160,7 +160,7 @@ mod tests {
     use mesh::InputProblem;
     use serde_json::{Map, json};
 
-    /// An injector that labels pods, skips those of one namespace and refuses those without a `spec`.
+    /// An injector that labels pods, skips pods in one namespace and refuses pods without `spec`.
     fn labels(pod: &Value, admission: &AdmissionContext) -> Result<pipeline::InjectionOutcome, Problems> {
         let decision = |inject| Decision { inject, reason: DecisionReason::ByPolicy, unclear: None };
         if pod.get("spec").is_none() {
@@ -324,7 +324,7 @@ mod tests {
         let content_type = Some(JSON);
         let call =
             WebhookCall { method: "POST", path: "", content_type, body: body.as_bytes(), cancellation };
-        // The first is cancelled during its processing, the second before.
+        // Cancelled during the first answer, before the second.
         for outcome in [ReviewOutcome::Refused, ReviewOutcome::Malformed] {
             let cancelled = |pod: &Value, admission: &AdmissionContext| {
                 call.cancellation.cancel();

@@ -1,5 +1,4 @@
-//! Parses a review into a tree, without fields that no webhook here needs, such as `managedFields`, which are several times as
-//! long as the variables that they describe.
+//! Parses a review into a tree, without fields that no webhook here needs, such as the long `managedFields`.
 
 use crate::pipeline::size::{Allowance, TooLarge};
 use crate::{admission::Cancellation, pipeline::unread};
@@ -15,7 +14,7 @@ pub(crate) enum Depth {
     Whole,
 }
 
-/// Lists of up to this many variables are always read: marks only save time for long ones.
+/// Lists of up to this many variables are always read: marks only save time for longer lists.
 const FEW: usize = 32;
 
 pub(super) fn read(body: &[u8], depth: Depth, cancellation: &Cancellation) -> Result<Value, String> {

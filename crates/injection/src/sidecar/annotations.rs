@@ -110,7 +110,7 @@ pub(super) fn own_settings(annotations: &Annotations<'_>) -> Result<BTreeMap<Set
     Ok(own.map(|(setting, given)| (setting, bare(&given.value))).collect())
 }
 
-/// A value without spaces around its items, as arguments are also printed on one line.
+/// Removes spaces around items, because arguments are also printed on one line.
 fn bare(value: &str) -> String {
     value.split(',').map(|item| item.trim_matches([' ', '\t'])).collect::<Vec<_>>().join(",")
 }
@@ -137,7 +137,7 @@ pub(super) fn of_proxy(text: &str) -> Vec<(&str, String)> {
     faults.take(Problems::MAX_ITEMS).collect()
 }
 
-/// `--proxyComponentLogLevel`, passed to Envoy unchanged. The components depend on its version.
+/// `--proxyComponentLogLevel`, passed to Envoy unchanged. Components depend on Envoy's version.
 pub(super) fn of_components(text: &str) -> Vec<(&str, String)> {
     let items = text.split(',').filter(|_| !text.is_empty());
     let faults = items.filter(|item| item.matches(':').count() != 1 || !has_level(item));
@@ -150,7 +150,7 @@ fn has_level(item: &str) -> bool {
     item.rsplit(':').next().is_some_and(|level| OF_ENVOY.contains(&level))
 }
 
-/// Volumes and mounts that a pod adds to its proxy: a JSON mapping by name, or list. They become part of a patch, so they must
+/// Volumes and mounts that a pod adds to its proxy: a JSON list, or mapping by name. They become part of a patch, so they must
 /// not contain merge directives. `needs` are an item's required string fields.
 pub(super) fn volumes(annotations: &mut Annotations<'_>, name: &str, needs: &[&str]) -> Vec<Value> {
     let Some(text) = annotations.get(name).filter(|text| !text.trim().is_empty()) else { return Vec::new() };
@@ -180,7 +180,7 @@ pub(super) fn volumes(annotations: &mut Annotations<'_>, name: &str, needs: &[&s
     items
 }
 
-/// The value of a key, with the key as its name unless it has one.
+/// A key's value, named after the key unless already named.
 fn named_item((name, mut item): (String, Value)) -> Value {
     if let Value::Object(fields) = &mut item {
         fields.entry("name").or_insert(name.into());

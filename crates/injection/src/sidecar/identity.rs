@@ -20,7 +20,7 @@ pub struct Identity {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Identities {
-    /// `ProxyUID` and `ProxyGID` of Go templates: 1337, or the last of an OpenShift namespace's range.
+    /// `ProxyUID` and `ProxyGID` of Go templates: 1337, or the end of an OpenShift namespace's range.
     pub of_namespace: Identity,
     /// The proxy's identity: root if the mode or low ports require it, else from the pod's container istio-proxy.
     pub proxy: Identity,
@@ -68,7 +68,7 @@ pub(super) fn identities(
     let known_by = [proxy.user, proxy.group].into_iter().find(|id| *id != 0).unwrap_or(otherwise);
     let init = match init {
         InitMode::Capture | InitMode::Nothing => Identity { user: 0, group: 0 },
-        // Its connections must look like the proxy's.
+        // Validation connections must look like the proxy's.
         InitMode::Validation => Identity { user: known_by, group: proxy.group },
     };
     Identities { of_namespace, proxy, init, known_by }
@@ -87,7 +87,7 @@ fn own(pod: &Value, field: &str, problems: &mut Vec<InputProblem>) -> Option<i64
     number
 }
 
-/// The last number of the first range, `START/COUNT` or `START-END`, of a comma-separated list.
+/// The last number of the first range, `START/COUNT` or `START-END`, in a comma-separated list.
 fn last_of(text: &str) -> Option<i64> {
     let first = text.split(',').next()?.trim();
     let number = |text: &str| text.parse::<u32>().ok();
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Input: the author's security context and the namespace's range; result: `-u`, the proxy, the validation.
+    /// Input: the author's security context and the namespace's range; result: `-u`, proxy and validation identities.
     fn check(
         mode: Mode,
         low: bool,

@@ -1,5 +1,5 @@
-//! Settings of a pod's sidecar, from its annotations, its ProxyConfig, the mesh's, and the values, in that order. Templates and
-//! the init container's arguments derive only from these, so they can't disagree. A plugin gets annotations.
+//! Settings of a pod's sidecar, from annotations, the pod's and mesh's ProxyConfig, and the values, in that order. Templates and
+//! init container arguments derive only from these settings, so they can't disagree. A plugin reads annotations.
 
 mod annotations;
 mod identity;
@@ -41,7 +41,7 @@ pub struct Sidecar {
     pub startup_failures: Option<u32>,
     /// True for an init container with `restartPolicy: Always`.
     pub native: bool,
-    /// The application waits for the proxy (`holdApplicationUntilProxyStarts`). A native sidecar starts first anyway.
+    /// Makes applications wait for the proxy (`holdApplicationUntilProxyStarts`). A native sidecar starts first anyway.
     pub hold: bool,
     pub proxy_image: String,
     pub init_image: String,
@@ -50,7 +50,7 @@ pub struct Sidecar {
     pub init_resources: Value,
     /// Value of `--log_output_level`; if empty, programs keep their own default.
     pub log_level: String,
-    /// Value of `--proxyLogLevel`; the next field holds `--proxyComponentLogLevel`'s.
+    /// Value of `--proxyLogLevel`.
     pub proxy_log_level: Option<String>,
     pub proxy_component_log_level: Option<String>,
     pub cluster: String,
@@ -60,18 +60,18 @@ pub struct Sidecar {
     /// The pod's volumes for its proxy (`sidecar.istio.io/userVolume`), and its further mounts (`userVolumeMount`).
     pub user_volumes: Vec<Value>,
     pub user_mounts: Vec<Value>,
-    /// Istio's agent runs beside the proxy, and can answer probes and Prometheus for the application.
+    /// True if Istio's agent runs, which can answer probes and Prometheus for the application.
     pub has_agent: bool,
     pub warnings: Vec<String>,
 }
 
 impl Sidecar {
-    /// Replaces Istio's proxy with another, or adds a further one.
+    /// Replaces Istio's proxy with another proxy, or adds one.
     pub(crate) fn replace_proxy(&mut self, proxy: &OtherProxy) {
         if let Some(uid) = proxy.uid.map(i64::from) {
             self.identities.proxy.user = uid;
             if self.init == InitMode::Validation {
-                // Its connections must look like the proxy's own.
+                // Validation connections must look like the proxy's own.
                 self.identities.init.user = uid;
             }
         }
@@ -87,7 +87,7 @@ impl Sidecar {
         self.has_agent = false;
     }
 
-    /// The init container's arguments, from `istio-iptables`; the pod's own annotations win. Empty without the container.
+    /// The init container's arguments, starting with `istio-iptables`; the pod's annotations win. Empty without the container.
     pub fn arguments(&self) -> Vec<String> {
         if self.init == InitMode::Nothing {
             return Vec::new();
@@ -194,14 +194,14 @@ impl InitMode {
 /// A template's proxy other than Istio's, without an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherProxy {
-    /// Listening port; `None` for Istio's. The same applies to `inbound_port`.
+    /// Listening port, like `inbound_port`; `None` for Istio's port.
     pub outbound_port: Option<u16>,
     pub inbound_port: Option<u16>,
     pub uid: Option<u32>,
     pub own_ports: &'static [u16],
 }
 
-/// The capture of a pod's traffic, and its path to the proxy.
+/// The capture of a pod's traffic, and the path to the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
     pub mode: Mode,
@@ -209,13 +209,13 @@ pub struct Traffic {
     pub inbound_port: u16,
     /// The user or group number that identifies the proxy to the rules.
     pub proxy: i64,
-    /// The configured lists of [`TABLE`], except the next field's.
+    /// The configured lists of [`TABLE`], except `exclude_inbound`.
     lists: BTreeMap<Setting, String>,
-    /// Includes the agent's port, but not the proxy's own.
+    /// Includes the agent's port, but not `own_ports`.
     pub exclude_inbound: Vec<u16>,
     /// The agent's port, if `exclude_inbound` contains it only for the agent.
     agent_port: Option<u16>,
-    /// Ports of the proxy, which are never captured either.
+    /// The proxy's ports, which are never captured.
     pub own_ports: Vec<u16>,
     /// Settings changed by a proxy other than Istio's, which a plugin does not derive.
     pub of_other_proxy: Vec<Setting>,

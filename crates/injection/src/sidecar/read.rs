@@ -1,4 +1,4 @@
-//! Resolves annotations, the pod's ProxyConfig, the mesh's, and the values, in that order.
+//! Resolves annotations, the pod's and mesh's ProxyConfig, and the values, in that order.
 
 use super::annotations::{
     Annotations, LevelFaults, of_agent, of_components, of_proxy, own_settings, volumes,
@@ -172,7 +172,7 @@ fn level(annotations: &mut Annotations<'_>, name: &str, faults: LevelFaults, def
     given.unwrap_or(default).to_owned()
 }
 
-/// The images of the proxy and of the init container. The ProxyConfig's type applies only to the proxy.
+/// The images of the proxy and the init container. The ProxyConfig's image type applies only to the proxy.
 fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &IstioValues) -> (String, String) {
     let annotated = annotations.word(known::PROXY_IMAGE_TYPE);
     let configured = proxy_config.get("image").and_then(|image| image.get("imageType")?.as_str());
@@ -189,7 +189,7 @@ fn images(annotations: &mut Annotations<'_>, proxy_config: &Value, values: &Isti
     (image(&values.proxy.image, proxy), image(&values.init_image, annotated.unwrap_or(&values.variant)))
 }
 
-/// `resources` from annotations; null without any. One annotation replaces all of the values' resources.
+/// `resources` from annotations; null if absent. Any annotation replaces all of the values' resources.
 fn resources(annotations: &mut Annotations<'_>) -> Value {
     let mut resources = Value::Null;
     let mut requested: BTreeMap<&str, (&str, f64)> = BTreeMap::new();
@@ -265,7 +265,7 @@ fn init_switches(init: InitMode, values: &IstioValues) -> Vec<Setting> {
 /// Types of Istio's images, as suffixes of tags; a tag without one has the type `default`.
 const TYPES: [&str; 2] = ["-debug", "-distroless"];
 
-/// Returns an image's reference: a `name` with a slash unchanged, others under the hub. A type replaces the tag's.
+/// Returns an image's reference: `name` if it has a slash, else under the hub. `kind` replaces the tag's type.
 fn reference(hub: &str, name: &str, tag: &str, kind: &str) -> String {
     if name.contains('/') {
         return name.to_owned();

@@ -15,8 +15,8 @@ pub struct TemplateContext<'a> {
     pub mesh: &'a MeshConfig,
 }
 
-/// A pod's networks for Multus, as JSON or in the short form (`k8s.v1.cni.cncf.io/networks`), with one more, `NAME` or
-/// `NAMESPACE/NAME`. An invalid list is unchanged.
+/// A pod's networks for Multus, as JSON or in short form (`k8s.v1.cni.cncf.io/networks`), plus network `NAME` or
+/// `NAMESPACE/NAME`. An invalid list stays unchanged.
 pub(super) fn with_network(networks: String, network: &str) -> String {
     if networks.trim().is_empty() {
         return network.to_owned();

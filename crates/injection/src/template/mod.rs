@@ -41,7 +41,7 @@ impl InjectionTemplate {
         }
     }
 
-    /// The patch of the pod, for a strategic merge, and `warnings` about it. Returns every problem of its input.
+    /// The patch of the pod, for a strategic merge, and `warnings` about it. Returns every problem of the input.
     pub fn render(
         &self,
         context: &TemplateContext<'_>,

@@ -1,4 +1,4 @@
-//! OpenTelemetry's resource attributes of a pod's service, which a proxy adds to its spans if the mesh enables them
+//! OpenTelemetry resource attributes for a pod's service, which a proxy adds to its spans if the mesh enables them
 //! (`serviceAttributeEnrichment`). The control plane itself sets the service's name.
 
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(super) fn attributes(
         provider["opentelemetry"]["serviceAttributeEnrichment"] == "OTEL_SEMANTIC_CONVENTIONS"
     };
     providers.find(asks)?;
-    // As in Istio, the pod's own `istio-proxy` is one of its containers. Of several containers, the span's is unknown.
+    // As in Istio, the pod's own `istio-proxy` counts as a container. Among several, the span's container is unknown.
     let image = if containers[1].is_null() { &containers[0]["image"] } else { &Value::Null };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let set = |text: &String| !text.is_empty();

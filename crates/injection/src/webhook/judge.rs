@@ -1,4 +1,4 @@
-//! Findings on webhook configurations: a missing Service, an untrusted certificate, and rivals, which are called for the same
+//! Findings on webhook configurations: a missing Service, an untrusted certificate, and rivals: webhooks called for the same
 //! pods.
 
 use super::{Webhook, WebhookClient, injecting, of_pods, of_value, overlap, short_name};
@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct KnownCluster<'a> {
-    /// Names of the Services in each namespace whose Services are known.
+    /// Service names of each namespace with known Services.
     pub services: BTreeMap<&'a str, BTreeSet<&'a str>>,
-    /// All namespaces with Services are included.
+    /// True if `services` includes every namespace.
     pub is_whole: bool,
     pub pods: Vec<SelectedPod<'a>>,
 }
@@ -46,7 +46,7 @@ impl Unjudged {
     }
 }
 
-/// Checks configurations together. `unjudged` gets each subject with an unknown verdict.
+/// Checks configurations together, and passes subjects with unknown verdicts to `unjudged`.
 pub fn judge(
     configurations: &[&Value],
     cluster: &KnownCluster<'_>,
@@ -74,7 +74,7 @@ pub fn judge(
             let Some(WebhookClient::Service { namespace, name: service }) = WebhookClient::of(webhook) else {
                 continue;
             };
-            // A manifest, recognized by its missing uid, may get its bundle from another program.
+            // A manifest, recognized by its missing uid, may get its CA bundle elsewhere.
             let bundle = webhook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
             if bundle.is_empty() && !configuration["metadata"]["uid"].is_null() {
                 untrusted.push(name);
@@ -82,7 +82,7 @@ pub fn judge(
             let title = format!("{namespace}/{service}");
             match cluster.services.get(namespace.as_str()) {
                 None if !cluster.is_whole => {
-                    let why = "whether {} of a webhook exists: the input has no Service of its namespace";
+                    let why = "whether {} of a webhook exists: the input has no Service in its namespace";
                     unjudged(Unjudged(why), format!("Service {title}"));
                 }
                 services if services.is_none_or(|all| !all.contains(service.as_str())) => {
@@ -122,8 +122,8 @@ fn without_bundle(names: &[&str]) -> Finding {
     Finding::warning(Code::WebhookUntrusted, "clientConfig.caBundle", text, remedy)
 }
 
-/// Finds webhooks of different injectors that are called for the same pods: the worst finding per pair of configurations. It is a
-/// failure for an existing pod, or for one with only the labels that one webhook requires.
+/// Finds webhooks of different injectors that are called for the same pods. Returns each configuration pair's worst finding: a
+/// failure for an existing pod, or for a pod with only one webhook's required labels.
 pub fn rivals(webhooks: &[&Webhook], pods: &[SelectedPod<'_>]) -> Vec<WebhookFinding> {
     let mut found = BTreeMap::new();
     for (at, first) in webhooks.iter().enumerate() {

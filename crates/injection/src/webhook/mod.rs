@@ -1,5 +1,4 @@
-//! The API server's webhooks for a pod, selected by labels of the namespace and of the pod, and the decisions of the injectors
-//! behind them.
+//! The webhooks that the API server calls for a pod, by the namespace's and the pod's labels, and their injectors' decisions.
 
 mod judge;
 pub(crate) mod remedy;
@@ -20,7 +19,7 @@ pub const INJECTION: &str = "istio-injection";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// The webhook's name without Istio's suffix, then the configuration's.
+    /// Name without Istio's suffix, then the configuration's name.
     pub name: String,
     /// Name of the configuration, by which the API server orders webhooks.
     pub configuration: String,
@@ -93,7 +92,7 @@ pub struct DeployedInjector {
 }
 
 impl DeployedInjector {
-    /// An injector with the chart's webhooks; `everywhere` adds the one for namespaces and pods without labels.
+    /// An injector with the chart's webhooks; `everywhere` adds the webhook for unlabeled namespaces and pods.
     pub fn installed(revision: &str, everywhere: bool, configuration: Configuration) -> Self {
         let values = json!({ "injector": { "revision": revision, "auto": everywhere } });
         let installed = ChartTemplate::WEBHOOKS.objects("", &values);
@@ -122,12 +121,12 @@ pub struct PodAdmission<'a> {
     pub webhooks: Vec<(&'a DeployedInjector, &'a Webhook, Vec<Miss<'a>>)>,
     /// The webhook whose decision counts; `None` if no webhook is called.
     pub called: Option<&'a Webhook>,
-    /// Its injector; the first one if none is called.
+    /// The called webhook's injector, else the first injector.
     pub injector: &'a DeployedInjector,
     pub decision: Decision,
 }
 
-/// `labels` are the pod's; `None` without any webhook.
+/// Returns `None` if no webhook exists.
 pub fn admit<'a>(
     injectors: &'a [DeployedInjector],
     namespace: &'a Namespace,
@@ -173,7 +172,7 @@ pub fn overlap(one: &Webhook, other: &Webhook) -> Option<SharedPod> {
 /// Label that the API server sets on each namespace.
 const NAME: &str = "kubernetes.io/metadata.name";
 
-/// The fewest labels that meet both selectors: each is absent, has one of the required values, or a value that none excludes.
+/// The fewest labels that meet both selectors, each with a required value or a value that no selector excludes.
 fn labels(one: &LabelSelector, other: &LabelSelector) -> Option<ObjectLabels> {
     let mut by_key: BTreeMap<&str, Vec<&LabelRequirement>> = BTreeMap::new();
     for requirement in one.0.iter().chain(&other.0) {
@@ -213,7 +212,7 @@ pub enum WebhookClient {
 }
 
 impl WebhookClient {
-    /// `None` without Service and URL, which the API server refuses.
+    /// `None` without Service or URL; the API server refuses this.
     pub fn of(webhook: &Value) -> Option<Self> {
         let client = &webhook["clientConfig"];
         let text = |field: &str| client["service"][field].as_str().map(str::to_owned);
@@ -246,7 +245,7 @@ impl InjectorIdentity {
         Self { namespace, service, revision }
     }
 
-    /// Possible names of the ConfigMap with its config: its Service's, as in this project's chart, or Istio's.
+    /// Possible names of the config's ConfigMap: the Service's name, as in this project's chart, or Istio's.
     pub fn config_maps(&self) -> impl Iterator<Item = String> + use<> {
         let names = [self.service.clone(), self.with_revision("istio-sidecar-injector")];
         names.into_iter().filter(|name| !name.is_empty())
@@ -263,7 +262,7 @@ impl InjectorIdentity {
 
 const SUFFIX: &str = ".sidecar-injector.istio.io";
 
-/// The injecting webhooks of a configuration: those called for new pods at Istio's path.
+/// A configuration's injecting webhooks, which are called for new pods at Istio's path.
 pub fn read(configuration: &Value) -> Vec<Webhook> {
     injecting(configuration).filter_map(|webhook| of_value(configuration, webhook)).collect()
 }
@@ -320,7 +319,7 @@ mod tests {
     use super::*;
     use crate::decision::INJECT;
 
-    /// Absent, required or other values: the namespace's revision and injection, the pod's injection and revision.
+    /// Tries absent, matching and other revision and injection labels of the namespace and the pod.
     #[test]
     fn at_most_one_installed_webhook_matches() {
         let all = DeployedInjector::installed("default", true, Configuration::default()).webhooks;
@@ -473,7 +472,7 @@ mod tests {
         let one = |value: &str| LabelSelector(vec![asks(Operator::In(some(&[value])))]);
         let [b, c] = ["b", "c"].map(|value| Webhook { namespace: one(value), ..nothing.clone() });
         assert_eq!(overlap(&b, &c), None);
-        // A namespace always has the label of its name.
+        // A namespace always has a label with its name.
         let name =
             LabelRequirement { key: NAME.to_owned(), operator: Operator::NotIn(some(&["kube-system"])) };
         let named = Webhook { namespace: LabelSelector(vec![name]), ..nothing.clone() };

@@ -23,7 +23,7 @@ pub(crate) fn of_misses(
     found.extend(other.map(|other| {
         format!("namespace {} requests revision {other}: use --revision {other}", namespace.name)
     }));
-    // The webhook would be called, but skip the pod.
+    // Once called, the webhook would still skip the pod.
     let besides = of_decision(decision).into_iter().next();
     for misses in nearest {
         let decides = |miss: &Miss<'_>| miss.bearer == Bearer::Pod && miss.requirement.key == INJECT;

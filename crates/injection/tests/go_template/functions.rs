@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs};
 use testkit::scope;
 
-/// The rows of a file with their answers as JSON strings, which `UPDATE_GOLDENS=1` writes.
+/// The rows of a file with their outputs as JSON strings, which `UPDATE_GOLDENS=1` writes.
 fn check(name: &str, answer: impl Fn(&str) -> String) {
     let file = format!("{}/tests/go_template/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     let written = fs::read_to_string(&file).expect("rows");

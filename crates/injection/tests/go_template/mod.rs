@@ -1,5 +1,5 @@
-//! Go templates rendered for pods: the cases of `rendered.txt`, each with changes to the [`World`] and a template. They make the
-//! same calls as Istio's released templates, in different wording. `UPDATE_GOLDENS=1` writes the results.
+//! Go templates rendered for pods: the cases of `rendered.txt`, each with changes to the [`World`] and a template. The templates
+//! make the same calls as Istio's releases, in different wording. `UPDATE_GOLDENS=1` writes the results.
 
 mod functions;
 mod safety;

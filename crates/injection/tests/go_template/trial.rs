@@ -32,7 +32,7 @@ fn templates_are_tried_with_plain_pods() {
     });
 }
 
-/// A template that pods must name refuses only those pods.
+/// A non-default template refuses only pods that name it.
 #[test]
 fn an_unused_invalid_template_has_no_effect() {
     let broken = "policy: enabled\ntemplates:\n  sidecar: '{}'\n  other: '{{ if }}'\n";

@@ -62,7 +62,7 @@ impl World {
     }
 
     /// A world with merge patches of its `pod`, `values`, `mesh` and `proxyConfig`, and with `annotations`. With `meshText`,
-    /// Istio's configuration with this mesh document replaces the world's.
+    /// Istio's configuration with this mesh document is used.
     pub(crate) fn changed(changes: &Value) -> Self {
         let mut world = Self::new();
         if let Some(text) = changes["meshText"].as_str() {

@@ -1,5 +1,5 @@
-//! An injected pod, as stored by the API server, equals this injector's result; under another configuration, each difference has
-//! its place.
+//! An injected pod, as stored by the API server, equals this injector's result; under another configuration, each difference is
+//! located.
 
 use super::cases::{Case, Setup};
 use injection::compare::{ComparisonVerdict, compare};

@@ -1,6 +1,6 @@
-//! Results of Istio's own injector for the cases of `equal.txt`, each of which once differed here. The first section is this
-//! project's template, with the calls of Istio's. A case has settings, fields of the container `web` and of the pod, further
-//! containers, and the paths in its answer, which `UPDATE_GOLDENS=1` writes.
+//! Results of Istio's own injector for the cases of `equal.txt`, which all differed here once. The first section is this
+//! project's template, with Istio's calls. A case has settings, fields of the container `web` and of the pod, further containers,
+//! and the paths in its result, which `UPDATE_GOLDENS=1` writes.
 
 use super::cases::Setup;
 use crate::support::find;

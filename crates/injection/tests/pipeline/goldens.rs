@@ -69,7 +69,7 @@ fn injected_pods_match_their_sections() {
     }
 }
 
-/// The pod after an injection, if it is injected; the patch leads to it, and a second injection changes nothing.
+/// Returns the injected pod, if any; checks the patch, and that a second injection changes nothing.
 fn check(setup: &Setup, pod: &Value, title: &str) -> Option<Value> {
     let Ok(InjectionOutcome::Injected(injected)) = setup.inject(pod) else { return None };
     let patch = serde_json::to_value(between(pod, &injected.pod)).expect("JSON");

@@ -200,7 +200,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// OpenTelemetry's attributes name the first container, and an injection moves a pod's own proxy behind the others (as Istio's does).
+/// OpenTelemetry attributes name the first container; injection moves a pod's own proxy last, as in Istio.
 fn without_first_name(mut pod: Value) -> Value {
     let lists = pod["spec"].as_object_mut().into_iter().flat_map(serde_json::Map::values_mut);
     for container in lists.filter_map(Value::as_array_mut).flatten() {

@@ -1,5 +1,5 @@
-//! Comparison with Kubernetes' own code: a random injected pod equals the result of `kubectl` for the pod, the template with its
-//! values pasted in, and the author's settings of the same containers.
+//! Comparison with Kubernetes' own code: a random injected pod equals `kubectl`'s merge of the pod, the template with its values
+//! filled in, and the author's settings for the same containers.
 
 use super::cases::Setup;
 use super::laws::plain;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 const PODS: usize = 32;
 
 /// Template with container names that the pods have too (`a`, `d`), and an additional volume and secret. It has the pods' sources
-/// and handlers, since a strategic merge has no rule for others.
+/// and handlers: a strategic merge would keep two exclusive ones.
 const TEMPLATE: &str = r#"
 metadata:
   labels: {mesh: "of-{{ .ObjectMeta.Name }}"}

@@ -1,5 +1,4 @@
-//! Answers to reviews equal the injection of the whole pod, although the server leaves long lists of variables unread if
-//! possible.
+//! Reviews give the same result as injecting the whole pod, although the server skips long variable lists if possible.
 
 use super::cases::Case;
 use super::laws::entangled;

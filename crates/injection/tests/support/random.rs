@@ -173,7 +173,7 @@ impl Random {
         }
     }
 
-    /// A value in brackets, in lines with any indentation.
+    /// A bracketed value on several lines with any indentation.
     fn hanging(&mut self, out: &mut Written, line: &mut String, value: &Value, path: &str) {
         line.push(' ');
         let pretty = serde_json::to_string_pretty(value).expect("JSON");

@@ -1,5 +1,5 @@
-//! Certificate authority, and the server's certificate, the only one that the authority signs: names and renewal time.
-//! Each replica makes its own server certificate and never stores it, so the key never leaves the process.
+//! Certificate authority, and the only certificate that it signs, the server's, with names and renewal time. Each replica makes
+//! its own server certificate and never stores it, so the key never leaves the process.
 
 use crate::serve::tls::{CertificateChain, IdentityError, ServerIdentity, validity};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa};
@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use std::{sync::Arc, time::Duration};
 use x509_cert::der::pem::{LineEnding, encode_string};
 
-/// Certificate that verifies others, without its key.
+/// An authority's certificate, without the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trusted {
     pub(super) der: CertificateDer<'static>,

@@ -42,10 +42,10 @@ pub(crate) struct AuthorityFlags {
     /// The authority's Secret
     #[arg(long, value_name = "NAME", default_value = "sidecar-injector-ca", requires = "self_signed")]
     ca_secret: String,
-    /// Host in the URL of webhooks without a Service: added to certificates; the webhooks' caBundle is set; repeatable
+    /// Host of webhooks with a URL instead of a Service: certificates contain it, and caBundle is set; repeatable
     #[arg(long = "name", value_name = "HOST", value_parser = host, requires = "self_signed")]
     names: Vec<String>,
-    /// Comma-separated webhook configurations in which caBundle is set
+    /// Comma-separated webhook configurations in which to set caBundle
     #[arg(
         long,
         value_name = "NAMES",

@@ -21,10 +21,10 @@ use tokio::time::{Instant, sleep_until};
 
 /// Field manager of all writes (`managedFields`).
 const MANAGER: &str = "sidecar-injector";
-/// Delay after a write, and the longest after writes that failed, or that the watch has not reported.
+/// Delay after a write, and its maximum, after writes that failed or that the watch has not reported.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const MAX_DELAY: Duration = Duration::from_secs(30);
-/// Longest time between readings of the clock, however far off the next step: clocks are set, machines sleep.
+/// Longest time between clock readings, however far off the next step is: clocks are adjusted, machines sleep.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the API server's answer when a watch starts.
@@ -111,7 +111,7 @@ impl CertificateReconciler {
         loop {
             self.wait().await;
             if let Err(error) = self.reconcile().await {
-                // The current certificate stays in use, and the next event or timeout leads to another try.
+                // The current certificate stays in use, and the next event or timeout triggers another try.
                 tracing::error!(error = &error as &dyn Error, "cannot renew certificates");
             }
         }
@@ -129,7 +129,7 @@ impl CertificateReconciler {
         match event {
             AuthorityEvent::Secret(secret) => {
                 self.seen = Some(secret);
-                // The watch works, so the next write does not repeat the last one.
+                // The watch works, so further writes need no growing delay.
                 self.backoff = delays();
             }
             AuthorityEvent::Configuration(name, configuration) => {
@@ -189,7 +189,7 @@ impl CertificateReconciler {
         }
     }
 
-    /// True if all webhooks trust these authorities. Missing webhooks don't matter.
+    /// True if all webhooks trust these authorities. Missing configurations don't matter.
     fn is_announced(&self, authorities: &Authorities) -> bool {
         let bundle = authorities.bundle();
         self.webhooks.len() == self.callers.all().len()
@@ -257,8 +257,8 @@ impl CertificateReconciler {
         }
     }
 
-    /// Delays the next write, longer each time. After a success, the event that reports the write ends the delay; after a
-    /// failure, none does.
+    /// Delays the next write, longer each time. The event that reports a successful write ends the delay; after a failure,
+    /// nothing does.
     fn pause(&mut self, well: bool) {
         self.next = Instant::now() + self.backoff.next().unwrap_or(MAX_DELAY);
         self.resume = (!well).then_some(self.next);

@@ -6,8 +6,8 @@
 //!                        |-- announced --|--- signs ------------------------ ...
 //! ```
 //!
-//! Callers have to trust an authority before it signs. So the next one is first announced in the bundle, and signs only once
-//! all webhooks are known to have it. The previous one is trusted until it expires.
+//! Callers have to trust an authority before it signs. So the next one is announced in the bundle, and signs only once all
+//! webhooks are known to have the bundle. The previous one is trusted until it expires.
 
 use super::ca::{Ca, CaError, Trusted, read_all};
 use cluster::error::describe;
@@ -30,7 +30,7 @@ pub(super) const EXCHANGED: &str = "the next CA signs now";
 pub(super) const FORGOTTEN: &str = "an expired CA is removed";
 
 impl Authorities {
-    /// Certificates that callers must trust, oldest first, so an exchange changes nothing here.
+    /// Certificates that callers must trust, oldest first: an exchange of signers changes nothing.
     pub(crate) fn bundle(&self) -> String {
         let mut all: Vec<&Trusted> = self.previous.iter().collect();
         all.push(&self.current.trusted);
@@ -44,7 +44,7 @@ impl Authorities {
         self.current.trusted.life.ends
     }
 
-    /// Time of the next step. An exchange also waits for the webhooks, which are unknown here.
+    /// Time of the next step. An exchange also waits for the webhooks, not considered here.
     pub(super) fn due(&self) -> i64 {
         let forget = self.previous.iter().map(|trusted| trusted.life.ends).min();
         let exchange = self.next.as_ref().map_or(self.current.trusted.life.part(2, 3), takes_over);
@@ -52,7 +52,7 @@ impl Authorities {
     }
 }
 
-/// An authority may sign once announced for a hundredth of its life.
+/// An authority may sign after a hundredth of its life.
 fn takes_over(next: &Ca) -> i64 {
     next.trusted.life.part(1, 100)
 }
@@ -112,7 +112,7 @@ pub(crate) fn read(secret: &Secret) -> Result<Option<Authorities>, String> {
     }))
 }
 
-/// The authorities' Secret. Written over a Secret that was read, it keeps the version, so a second writer is refused.
+/// The authorities' Secret. It keeps the version of the Secret `over`, so a second writer is refused.
 pub(super) fn write(authorities: &Authorities, name: &str, over: Option<&Secret>) -> Secret {
     let mut secret = over.cloned().unwrap_or_else(|| Secret {
         metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },

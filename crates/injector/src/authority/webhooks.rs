@@ -1,6 +1,6 @@
-//! The server's webhook configurations: the `caBundle` with which the API server checks it, and the number of webhooks that
-//! call it. Without any, pods are created without injection, and no request shows that; so missing webhooks are logged,
-//! counted, and reported by `/ready?verbose`.
+//! The server's webhook configurations: the `caBundle` with which the API server verifies the server, and the number of webhooks
+//! that call it. Without webhooks, pods are silently created without injection, so missing webhooks are logged, counted, and
+//! reported by `/ready?verbose`.
 
 use data_encoding::BASE64;
 use hyper::Uri;
@@ -54,7 +54,7 @@ impl WebhookService {
         ))
     }
 
-    /// Names of the webhooks of a configuration that call the server and have another bundle.
+    /// Names of a configuration's webhooks that call the server but have another bundle.
     pub(crate) fn behind<'a>(&self, configuration: &'a Value, bundle: &str) -> Vec<&'a str> {
         let has = |webhook: &Value| {
             let text = webhook["clientConfig"]["caBundle"].as_str().unwrap_or_default();
@@ -83,7 +83,7 @@ pub(super) fn patch(configuration: &Value, service: &WebhookService, bundle: &st
         .then(|| json!({ "metadata": { "resourceVersion": version }, "webhooks": webhooks }))
 }
 
-/// Host of a URL in the form of `--name`; webhooks only use HTTPS.
+/// Host of a URL, in `--name`'s format; webhooks only use HTTPS.
 fn host_of(url: &str) -> Option<String> {
     let url: Uri = url.parse().ok()?;
     let called = url.host().filter(|_| url.scheme_str() == Some("https"))?;
@@ -96,10 +96,10 @@ pub(super) fn host(text: &str) -> Result<String, String> {
     Ok(name.to_str().into_owned())
 }
 
-/// Time that a configuration may be wrong before it is logged: installations are applied object by object.
+/// How long a configuration may be wrong before it is logged: installations are applied object by object.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Number of webhooks of a configuration that call the server, or the reason why none does.
+/// Number of a configuration's webhooks that call the server, or the reason why none does.
 pub(crate) type CallerCount = Result<usize, String>;
 
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl Callers {
         *known = Known::new(caller);
     }
 
-    /// Logs due faults. Returns the time of the next; `None` without any.
+    /// Logs due faults. Returns the time of the next fault, or `None`.
     pub(super) fn log(&self) -> Option<Instant> {
         let (mut all, now) = (self.0.lock(), Instant::now());
         for (configuration, known) in all.iter_mut() {

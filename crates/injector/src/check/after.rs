@@ -19,7 +19,7 @@ pub(super) fn absent(deployment: &Value, ours: &[&Value]) -> InstallationFinding
     let names = ours.iter().map(|one| name(one)).collect::<Vec<_>>().join(", ");
     topic.fail(
         format!("{title} does not exist, but {names} calls it: no selected pod can be created"),
-        "apply the manifests again, or delete the rest: sidecar-injector uninstall",
+        "apply the manifests again, or delete all objects: sidecar-injector uninstall",
     )
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn server(checked: &CheckedInstallation, deployment: &Value) ->
     let mut findings = Vec::new();
     findings.push(match available {
         Some(one) if one["status"] == "True" && ready >= wanted => {
-            topic.ok(format!("{title} is available, {ready} of {wanted} pods are ready"))
+            topic.ok(format!("{title} is available; {ready} of {wanted} pods are ready"))
         }
         Some(one) if one["status"] == "True" => topic.warn(
             format!("{title} is available, but only {ready} of {wanted} pods are ready"),
@@ -118,7 +118,7 @@ pub(super) async fn certificates(checked: &CheckedInstallation, ours: &[&Value])
             [] => topic.ok(format!("caBundle of {} matches {title}", name(configuration))),
             some => topic.fail(
                 format!("caBundle of {} does not match {title}: {}", name(configuration), some.join(", ")),
-                "see the server's log for the reason (cannot set caBundle); apply its roles again",
+                "see the server's log for the reason (cannot set caBundle); apply the roles again",
             ),
         });
     }
@@ -160,7 +160,7 @@ pub(super) async fn roles(
     findings
 }
 
-/// Compares an account's permissions with the roles of its name. Access reviews show a permission, whichever role grants it.
+/// Compares an account's permissions with the roles of the same name. Access reviews include permissions from any role.
 async fn roles_of(checked: &CheckedInstallation, name: &str) -> InstallationFinding {
     let topic = InstallationTopic::Roles;
     let account = ServiceAccount { namespace: &checked.target.namespace, name };

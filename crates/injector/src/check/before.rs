@@ -1,4 +1,4 @@
-//! Conditions of an installation: the API server's version, the permissions to install, and free names.
+//! Requirements of an installation: the API server's version, the permissions to install, and free names.
 
 use super::CheckedInstallation;
 use super::finding::{InstallationFinding, InstallationTopic};
@@ -28,7 +28,7 @@ pub(super) fn version(version: &Value) -> InstallationFinding {
         _ => topic.warn(
             text,
             format!(
-                "expected Kubernetes 1.{RECOMMENDED_MINOR} or newer: older ones ignore unhealthyPodEvictionPolicy of \
+                "expected Kubernetes 1.{RECOMMENDED_MINOR} or newer: older versions ignore unhealthyPodEvictionPolicy of \
                  PodDisruptionBudgets, so an unready injector blocks its node's drain"
             ),
         ),
@@ -45,13 +45,13 @@ pub(super) async fn existing(checked: &CheckedInstallation) -> Vec<ExistingObjec
     found
 }
 
-/// Permissions that `kubectl apply` needs, and permissions that a user must have to grant them in roles.
+/// Permissions that `kubectl apply` needs, including every permission that the roles grant.
 pub(super) async fn rights(
     checked: &CheckedInstallation,
     existing: &[ExistingObject],
 ) -> Vec<InstallationFinding> {
     let topic = InstallationTopic::Rights;
-    // Each with its reason; empty for the object itself.
+    // Each right's reason is empty for the object itself.
     let mut needed: Vec<(Right, String)> = Vec::new();
     for ExistingObject { object, answer } in existing {
         let name = name(object);
@@ -125,7 +125,7 @@ pub(super) fn names(checked: &CheckedInstallation, existing: &[ExistingObject]) 
     if findings.is_empty() {
         findings.push(topic.ok(match ours {
             0 => "all names are free".to_owned(),
-            _ => format!("{ours} objects belong to this installation, {free} names are free"),
+            _ => format!("{ours} objects belong to this installation; free names: {free}"),
         }));
     }
     findings

@@ -1,4 +1,4 @@
-//! Findings, printed in sections: lines with a sign, and remedies below.
+//! Findings, printed by topic, each with a sign and a remedy.
 
 use crate::{api::ApiServer, authority::WebhookService};
 use cluster::error::{describe, status};
@@ -90,13 +90,13 @@ fn level_word<S: Serializer>(level: &Level, to: S) -> Result<S::Ok, S::Error> {
 pub(super) fn text(findings: &[InstallationFinding]) -> String {
     let mut out = String::new();
     for of in findings.chunk_by(|one, next| one.topic == next.topic) {
-        writeln!(out, "{}", Style::Strong.paint(of[0].topic.heading())).expect("text takes all");
+        writeln!(out, "{}", Style::Strong.paint(of[0].topic.heading())).expect("a String can't fail");
         for InstallationFinding { level, text, remedy, .. } in of {
             let (style, sign) = look(*level);
-            writeln!(out, "  {} {text}", style.paint(format!("{sign:4}"))).expect("text takes all");
+            writeln!(out, "  {} {text}", style.paint(format!("{sign:4}"))).expect("a String can't fail");
             if let Some(remedy) = remedy {
                 writeln!(out, "       {}", Style::Quiet.paint(format!("-> {remedy}")))
-                    .expect("text takes all");
+                    .expect("a String can't fail");
             }
         }
     }

@@ -24,7 +24,7 @@ use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};
 #[command(after_help = "\
 Before an installation, check tests your permissions, name conflicts, other pod webhooks and Pod Security; afterwards, also the \
 Deployment, the certificates, the programs' permissions and an injection. For the injection, you need permission to create pods \
-in a namespace with injection; the pod is a dry run (`dryRun=All`).")]
+in a namespace with injection; the pod is not stored (`dryRun=All`).")]
 pub(crate) struct CheckFlags {
     #[command(flatten)]
     installed: InstalledFlags,
@@ -55,7 +55,7 @@ enum CheckFormat {
 }
 
 const FAILED: u8 = 3;
-/// Maximum silence of the API server: our webhook may take 10 seconds, another program's 30.
+/// Maximum silence of the API server: our webhook may take 10 seconds, others 30.
 const SILENCE: Duration = Duration::from_secs(35);
 
 pub(crate) fn run(flags: &CheckFlags) -> Result<ExitCode, Box<dyn Error>> {

@@ -1,4 +1,4 @@
-//! Permissions in roles' terms, reviewed by the API server.
+//! Permissions, as in roles, reviewed by the API server.
 
 use crate::api::ApiServer;
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub(super) struct Right {
     pub(super) group: String,
     pub(super) resource: String,
     pub(super) verb: String,
-    /// Empty for cluster-wide objects, and for all namespaces.
+    /// Empty for cluster-wide objects or all namespaces.
     pub(super) namespace: String,
     pub(super) name: String,
 }
@@ -69,7 +69,7 @@ impl fmt::Display for ServiceAccount<'_> {
     }
 }
 
-/// Group, resource, and path of the collection of an object's kind.
+/// Group, resource and collection path of an object's kind.
 pub(super) fn collection(object: &Value) -> (String, String, String) {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     // English plurals, for all kinds of an installation.

@@ -1,9 +1,8 @@
 //! Trials: Pod Security Standards in namespaces with injection, and injection into a pod that is created with `dryRun=All`
 //! in a selected namespace.
 //!
-//! A dry run takes every pod's path, including the API server's check of the certificate, and needs one permission, which a
-//! namespace's users usually have. A review through the Service's proxy would need `services/proxy`, and that proxy checks
-//! no certificate.
+//! A dry-run pod is treated like any other, including the API server's certificate check, and needs one permission, typical for a
+//! namespace's users. A review through the Service's proxy would need `services/proxy`, and that proxy checks no certificate.
 
 use super::finding::{InstallationFinding, InstallationTopic};
 use super::{CheckedInstallation, before::ExistingObject, rights::name};
@@ -56,7 +55,7 @@ pub(super) async fn injected(
                 "{subject} was injected by revision {revision:?}; expected {:?}",
                 checked.target.revision()
             ),
-            "compare the ConfigMap's values (revision) and the namespace's labels",
+            "compare the ConfigMap's revision value with the namespace's labels",
         ),
         None => topic.fail(
             format!("{subject} was created without a proxy"),

@@ -1,4 +1,4 @@
-//! Webhook configurations of the installation, others that are called for its pods, and their order.
+//! The installation's webhook configurations, other webhooks called for its pods, and their order.
 
 use super::finding::{InstallationFinding, InstallationTopic};
 use super::{CheckedInstallation, rights::name};
@@ -29,7 +29,7 @@ pub(super) fn findings(checked: &CheckedInstallation, all: &Configurations) -> V
         checked.objects.iter().filter(|object| object["kind"] == "MutatingWebhookConfiguration").collect();
     let (installed, others): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|one| is_ours(checked, one));
     let is_printed = |one: &Value| printed.iter().any(|printed| name(printed) == name(one));
-    // Uses installed configurations if there are any; otherwise the printed ones, which replace any of the same names.
+    // If no configurations are installed, uses the printed ones, which replace others of the same names.
     let own = if installed.is_empty() { &printed } else { &installed };
     let together: Vec<&Value> =
         own.iter().copied().chain(others.into_iter().filter(|one| !is_printed(one))).collect();

@@ -91,7 +91,7 @@ fn inspect(flags: &InspectFlags) -> Result<ExitCode, Box<dyn Error>> {
     let address = flags.address;
     let (is_done, body) = block_on(ask(address, &path))?.map_err(|error| {
         format!(
-            "--address {address}: no operator answers there: {}; expected the address of its --status-address",
+            "--address {address}: no operator answers: {}; expected the operator's --status-address",
             describe(&error)
         )
     })?;

@@ -1,7 +1,7 @@
 //! `environment routes`: routes of manifests, without a cluster.
 //!
-//! Manifests are read once, with the place of each object, so that messages name its file and line. The last of
-//! duplicate objects wins, as for `kubectl apply`.
+//! Manifests are read once, with each object's file and line for messages. The last of duplicate objects wins, as for `kubectl
+//! apply`.
 
 use crate::input::read;
 use crate::output::{self, ObjectFormat, print, warn};
@@ -15,7 +15,7 @@ use mesh::{InputProblem, Problems, pod::KubernetesObject, visible};
 use serde_json::Value;
 use std::{collections::BTreeMap, error::Error, process::ExitCode};
 
-/// Usual minimum width of terminals.
+/// Typical minimum width of terminals.
 const WIDTH: usize = 80;
 
 #[derive(Args)]
@@ -159,7 +159,7 @@ fn without_environment(
     lines.collect()
 }
 
-/// Objects that a namespace should have, without the user's own.
+/// Objects that a namespace should have, except user-defined ones.
 fn objects(manifests: &Manifests, routed: &Routed<'_>, warnings: &mut Vec<String>) -> Vec<Value> {
     let here = manifests.existing.iter().filter(|(namespace, _)| *namespace == routed.environment.namespace);
     let existing: Vec<&Existing> = here.map(|(_, there)| there).collect();
@@ -185,8 +185,8 @@ struct Manifests {
 }
 
 impl Manifests {
-    /// Reads files; `-` is standard input. Objects without a namespace are in `namespace`. The problems are unreadable files,
-    /// and objects without a name; readable objects may have other problems.
+    /// Reads files; `-` is standard input. Objects without a namespace are in `namespace`. Returns unreadable files and unnamed
+    /// objects as problems; readable objects may have other problems.
     fn read(files: &[String], namespace: &str) -> (Self, Vec<InputProblem>) {
         let mut problems = Vec::new();
         let mut manifests = Self::default();
@@ -267,7 +267,7 @@ fn put<T>(list: &mut Vec<T>, one: T, title: impl Fn(&T) -> String) {
     list.push(one);
 }
 
-/// True for the injector's own object from an earlier call or from a cluster, which is printed again.
+/// True for the injector's own objects, from an earlier call or a cluster: they are printed again.
 fn is_printed(object: &Value) -> bool {
     let label = object.pointer("/metadata/labels/app.kubernetes.io~1managed-by");
     label.is_some_and(|label| label == "sidecar-injector")

@@ -1,4 +1,4 @@
-//! Facts from a cluster: its namespaces, the webhooks that inject, and the configuration of their injectors.
+//! Facts from a cluster: namespaces, injection webhooks, and their injectors' configuration.
 
 use crate::api::{ApiServer, CONFIGURATIONS};
 use crate::output::warn;
@@ -89,7 +89,7 @@ fn names(manifests: &[(&str, &str)], namespaces: &Namespaces) -> BTreeSet<String
     holders.map(|holder| namespaces.of(holder.meta("namespace")).name).collect()
 }
 
-/// True if all kubelets support native sidecars, as in the webhook for pods without a node.
+/// True if all kubelets support native sidecars: the webhook's condition for unscheduled pods.
 async fn native_sidecars(api: &ApiServer) -> bool {
     let runs = |node: &Value| {
         let version = node["status"]["nodeInfo"]["kubeletVersion"].as_str().unwrap_or_default();
@@ -107,7 +107,7 @@ async fn native_sidecars(api: &ApiServer) -> bool {
     }
 }
 
-/// An injector's configuration: in a ConfigMap named like its Service, as ours, or in Istio's two.
+/// An injector's configuration: one ConfigMap named like its Service (ours), or Istio's two.
 async fn texts(api: &ApiServer, identity: &InjectorIdentity, flag: String) -> Result<SourceTexts, String> {
     let InjectorIdentity { namespace, service, .. } = identity;
     let mut texts = SourceTexts::new(flag);

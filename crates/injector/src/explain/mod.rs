@@ -1,4 +1,4 @@
-//! `explain`: verdicts for the pods of a manifest, injected or not, with the reasons, and the traffic of injected ones.
+//! `explain`: shows whether a manifest's pods are injected, the reasons, and injected pods' traffic.
 
 mod cluster;
 
@@ -118,7 +118,7 @@ fn print(flags: &ExplainFlags, explained: &[Explained]) -> Result<(), Box<dyn Er
     match flags.output {
         ExplanationFormat::Text => {
             output::print_folded(&text(explained), HANG)?;
-            // A command is for copying, so it is not folded.
+            // Not folded, so the command can be copied.
             if flags.explain.is_none() && injected(explained).is_some() {
                 let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
                 let words = command(&words.collect::<Vec<_>>());

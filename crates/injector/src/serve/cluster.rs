@@ -1,6 +1,6 @@
 //! Cluster facts for reviews: namespaces' annotations (OpenShift's users), and kubelets' support for native sidecars.
 //!
-//! Reviews never wait for them: until then, a namespace has no annotations, and no kubelet supports native sidecars.
+//! Reviews never wait for missing facts: meanwhile, a namespace has no annotations, and no kubelet supports native sidecars.
 
 use super::metrics::{ServeMetrics, WatchMetrics};
 use crate::authority::SILENCE;
@@ -64,7 +64,7 @@ struct ClusterWatches {
     kubelets: ResourceWatch<bool>,
     /// Support by all kubelets, as last logged.
     logged_native: AtomicBool,
-    /// Held until both are listed, or known to be refused.
+    /// Held until both lists have arrived or been refused.
     unlisted: Weak<str>,
     since: Instant,
 }
@@ -120,7 +120,7 @@ impl ClusterState {
         );
     }
 
-    /// Facts that reviews lack for now; `None` if none are missing, or after the maximum time.
+    /// Missing facts that delay readiness; `None` if none are missing, or after [`MAX_WAIT`].
     pub(super) fn blocked_by(&self) -> Option<Arc<str>> {
         let watched = self.watched.as_ref().filter(|watched| watched.since.elapsed() < MAX_WAIT)?;
         watched.unlisted.upgrade()

@@ -8,8 +8,8 @@ use injection::trial::{TemplateTrial, trial};
 use mesh::{InputProblem, Problems};
 use std::path::{Path, PathBuf};
 
-/// Files of `config`, `values` and `mesh`. A flag names one file; the other files are in the folder, if given, like a mounted
-/// ConfigMap's. In the folder, `config` must exist.
+/// Files of `config`, `values` and `mesh`. A flag names one file; the other files are in the folder, if given, such as a mounted
+/// ConfigMap. In the folder, `config` must exist.
 pub(super) fn files(folder: Option<&Path>, sources: &ConfigurationSources) -> Files {
     let all = [("config", &sources.config), ("values", &sources.values), ("mesh", &sources.mesh)];
     let file = |(key, path): (&'static str, &Option<PathBuf>)| {
@@ -39,7 +39,7 @@ pub(super) fn parse(files: &Files, contents: &FileContents) -> Result<Configurat
     Ok(configuration)
 }
 
-/// Tries the configuration's templates on plain pods. Problems in templates that only apply to pods naming them are logged.
+/// Tries the configuration's templates on plain pods. Problems in templates that are not defaults are only logged.
 pub(super) fn try_templates(configuration: &Configuration) -> Result<(), Problems> {
     let mut problems = Vec::new();
     let written = trial(configuration).into_iter().filter(|tried| !tried.is_built_in);

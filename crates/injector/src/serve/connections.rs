@@ -15,13 +15,13 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::io::InspectReader;
 
-/// Maximum request head, in bytes. The API server's has a few hundred.
+/// Maximum request head, in bytes. The API server sends a few hundred.
 const MAX_HEAD: u16 = 16 * 1024;
 /// Simultaneous requests of one HTTP/2 connection; a client delays further ones, or opens another connection. Go's servers
 /// have the same limit.
 const MAX_STREAMS: u32 = 250;
 
-/// Serves until `stop` is true, then answers requests in progress until done or their time is up.
+/// Serves until `stop` is true, then finishes requests in progress within their time limits.
 pub(super) async fn serve(
     listener: TcpListener,
     tls: TlsAcceptor,
@@ -170,9 +170,9 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Deadline of a connection: for a request's beginning, the end of its head, and its body and answer.
 ///
-/// An idle connection is kept long, because the API server keeps its own. Once a request has begun, the limit is short: a
-/// client that sends a head byte by byte holds a connection no longer than one that sends none. HTTP/2 also sends bytes
-/// between requests (PING), so its requests begin with their complete head.
+/// Idle connections are kept long, because the API server reuses them. Once a request has begun, the limit is short: a client
+/// that sends a head byte by byte holds a connection no longer than one that sends none. HTTP/2 also sends bytes between requests
+/// (PING), so its requests begin with their complete head.
 #[derive(Debug)]
 struct IoTimeout {
     timeout: Duration,
@@ -218,8 +218,8 @@ impl IoTimeout {
         }
     }
 
-    /// Called before the connection closes: requests in flight keep their time; an idle connection, or one whose time is
-    /// up, has little.
+    /// Called before the connection closes: requests in flight keep their time limit; an idle or expired connection gets little
+    /// time.
     fn shut_down(&self) {
         self.is_shutting_down.store(true, Ordering::Relaxed);
         let is_idle = self.in_flight.load(Ordering::Relaxed) == 0 && self.idle.load(Ordering::Relaxed);

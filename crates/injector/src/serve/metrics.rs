@@ -1,6 +1,6 @@
 //! The webhook's metrics, in Prometheus format.
 //!
-//! Names are Istio's where the numbers agree. `success` differs: Istio's includes refused pods.
+//! Names are Istio's if meanings agree. `success` differs: Istio also counts refused pods.
 
 use crate::authority::CallerCount;
 use cluster::status::{self, Reply, registered};
@@ -49,7 +49,7 @@ impl Default for ServeMetrics {
         let reviews = registry.sub_registry_with_prefix("sidecar_injection");
         let help = "Time to answer a request after reading it";
         reviews.register("time_seconds", help, seconds.clone());
-        let help = "Calls that were refused, or not reviews";
+        let help = "Calls that were refused or invalid";
         let failed = registered(reviews, "failure", help);
         let injected = registered(reviews, "success", "Pods that were injected");
         let skipped = registered(reviews, "skip", "Pods that were not changed");
@@ -73,7 +73,7 @@ impl Default for ServeMetrics {
         });
         let expiry = "Expiry of the certificate, in seconds since 1970";
         let usable = "1 if the default templates render for a plain pod; 0 denies nearly every pod";
-        let webhooks = "Webhooks of a configuration that call this server; 0 if none or no configuration";
+        let webhooks = "Webhooks in a configuration that call this server; 0 if the configuration is missing";
         let handshakes = "Connections without a successful TLS handshake";
         let panics = "Calls answered with 500 because of an internal error";
         let current = "1 if the cache of this resource is current; 0 if it is stale or empty";
@@ -120,7 +120,7 @@ impl ServeMetrics {
         self.tags.get_or_create(&[("outcome", outcome)]).inc();
     }
 
-    /// Metrics of a watched resource. Without a watch they are absent, since no alert could apply.
+    /// Metrics of a watched resource; absent without a watch, so no alert fires.
     pub(super) fn watch(&self, resource: &'static str) -> WatchMetrics {
         let labels = [("resource", resource)];
         WatchMetrics {

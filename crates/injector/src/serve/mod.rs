@@ -1,7 +1,7 @@
 //! `serve`: the webhook that the API server calls for each new pod, over HTTPS.
 //!
-//! Configuration and certificate are reloaded when their files change. A shutdown interrupts no request: first readiness
-//! fails, then the drain passes, then the listener closes, then requests in progress finish.
+//! Configuration and certificate are reloaded when their files change. A shutdown interrupts no request: readiness fails, the
+//! drain time passes, the listener closes, and requests in progress finish.
 
 mod body;
 mod cluster;
@@ -46,7 +46,7 @@ const MAX_THREADS: usize = 4;
 #[derive(Args, Debug)]
 #[group(id = "serve")]
 pub(crate) struct ServeFlags {
-    /// HTTPS address; `[::]` means all addresses of both families, or of IPv4 without IPv6
+    /// HTTPS address; `[::]` means all IPv4 addresses and, if available, all IPv6 addresses
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)))]
     address: SocketAddr,
     /// Plain HTTP address of /metrics and /ready, such as `[::]:15014`
@@ -65,7 +65,7 @@ pub(crate) struct ServeFlags {
     config_dir: Option<PathBuf>,
     #[command(flatten)]
     sources: ConfigurationSources,
-    /// Comma-separated labels; the first one a pod has is its environment, which /environment-tag passes to its proxy
+    /// Comma-separated labels; the first one on a pod sets its environment, which /environment-tag passes to its proxy
     #[arg(long, value_name = "LABELS", value_parser = labels, env = "envLabel")]
     environment_labels: Option<Box<[String]>>,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 //! Several files are read as one unit. They may be written at any time: by Kubernetes, which replaces the whole folder of a
 //! ConfigMap or Secret at once, or by hand, one by one. So new contents apply once two consecutive reads are equal.
 //!
-//! Files are read ten times per second rather than watched with inotify: this covers volumes that the kubelet replaces, bind
+//! Files are read ten times per second rather than watched with inotify: polling covers volumes that the kubelet replaces, bind
 //! mounts and network file systems. If new contents can't be read or parsed, the previous ones stay in use.
 
 use super::metrics::Reloads;

@@ -29,7 +29,7 @@ pub(super) struct WebhookServer {
     pub(super) environment_labels: Vec<String>,
     pub(super) identity: Arc<ServerIdentity>,
     pub(super) metrics: Arc<ServeMetrics>,
-    /// True before the process ends: it should receive no more requests.
+    /// True during shutdown: the process should receive no more requests.
     pub(super) draining: AtomicBool,
     pub(super) classes: Arc<SizeClasses>,
     /// Time limit for a client to send a body.
@@ -99,7 +99,7 @@ impl WebhookServer {
         }
     }
 
-    /// Conditions of readiness, each with the reason if it fails.
+    /// Readiness conditions, each with the reason if it fails.
     fn checks(&self) -> [(&'static str, Option<String>); 3] {
         [
             ("shutdown", self.draining.load(Relaxed).then(|| "draining".to_owned())),
@@ -132,7 +132,7 @@ impl WebhookServer {
             }
         };
         let mut response = self.logged(subject, answer, start);
-        // Further bytes may belong to the body.
+        // Unread bytes of the body may follow.
         if !is_read {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -236,7 +236,7 @@ fn brief(checks: [(&str, Option<String>); 3]) -> String {
     if failed.is_empty() { "ready\n".to_owned() } else { format!("{}\n", failed.join("\n")) }
 }
 
-/// One line per check, like Kubernetes' own servers, and the webhooks that should call, which don't affect readiness.
+/// One line per check, as in Kubernetes' servers, and per expected webhook, which does not affect readiness.
 fn verbose(checks: [(&str, Option<String>); 3], callers: Vec<(String, CallerCount)>) -> String {
     let of_checks = checks.into_iter().map(|(name, failed)| match failed {
         None => format!("[+]{name} ok\n"),

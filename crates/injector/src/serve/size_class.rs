@@ -1,4 +1,4 @@
-//! Requests' shared memory, and their turns to be answered, by body length. Long bodies take nothing from short ones.
+//! Memory and turns shared by requests of similar body length, so long bodies take nothing from short ones.
 //!
 //! A body takes memory as it arrives, not as announced. If its class has no memory left, the body that has been incomplete
 //! longest is evicted; if all are complete, the new one waits for an answer to one of them.
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Maximum body of each class, and the memory of the class, in bytes. A pod with a few containers is short. The last class
+/// Maximum body of each class, and the memory of the class, in bytes. Pods with few containers have short bodies. The last class
 /// has no limit, because no body longer than [`injection::review::MAX_BYTES`] is read.
 const CLASSES: [(usize, usize); 3] = [(64 << 10, 16 << 20), (512 << 10, 16 << 20), (usize::MAX, 32 << 20)];
 
@@ -84,7 +84,7 @@ impl Share {
         }
     }
 
-    /// Takes it if possible, evicting others. An evicted body gets none.
+    /// Takes memory if available, evicting others. An evicted body gets none.
     fn try_grow(&mut self, length: usize) -> bool {
         let class = CLASSES.iter().position(|(max, _)| length <= *max).unwrap_or(CLASSES.len() - 1);
         let mut memory = self.classes.memory.lock();

@@ -70,7 +70,7 @@ pub(super) fn stored(cluster: &Cluster, key: &str) -> String {
 }
 
 fn until_trusted(cluster: &Cluster) -> String {
-    until("the webhook trusts it", || {
+    until("webhook trusts the CA", || {
         let kept = bundle(cluster);
         !kept.is_empty() && kept == stored(cluster, "ca.crt")
     });
@@ -81,7 +81,7 @@ pub(super) fn create(cluster: &Cluster, name: &str) {
     let before = cluster.state().reviews.len();
     let pod = create_pod(cluster, &json!({ "name": name, "namespace": "shop" }));
     let containers = pod["spec"]["containers"].as_array().expect("a list");
-    assert!(containers.iter().any(|container| container["name"] == "istio-proxy"), "it is injected");
+    assert!(containers.iter().any(|container| container["name"] == "istio-proxy"), "proxy is injected");
     assert!(cluster.state().reviews.len() > before, "{name} was not reviewed");
 }
 
@@ -97,7 +97,7 @@ fn replicas_that_start_at_once_share_one_authority() {
         create(&cluster, name);
     }
     let made = replicas.iter().filter(|replica| replica.log().contains("a CA is created")).count();
-    assert_eq!(made, 1, "the second replica took the first one's");
+    assert_eq!(made, 1, "the second replica took the first's CA");
     let secret = cluster.find("secrets", NAMESPACE, SECRET).expect("a Secret");
     assert_eq!(secret["metadata"]["generation"], 1, "the Secret was written once");
     for replica in replicas {
@@ -127,7 +127,7 @@ fn authorities_follow_each_other_while_pods_are_created() {
     let short = ["--ca-lifetime", "9s", "--certificate-lifetime", "3s"];
     let replicas = [(); 2].map(|()| start(&cluster, &short));
     let addresses = replicas.each_ref().map(|replica| address(replica, "address"));
-    until("the webhook trusts it", || !bundle(&cluster).is_empty());
+    until("webhook trusts the CA", || !bundle(&cluster).is_empty());
     let (mut signers, mut pods) = (std::collections::BTreeSet::new(), 0_usize);
     let expected = scope::runs(3, 2);
     until("another authority signs", || {
@@ -153,12 +153,12 @@ fn changes_by_other_programs_are_repaired() {
     let repaired = |what: &str| {
         until(what, || bundle(&cluster) == authority && stored(&cluster, "ca.crt") == authority);
     };
-    repaired("the webhook trusts it");
+    repaired("webhook trusts the CA");
     cluster.put(&configuration("sidecar-injector"));
     repaired("a replaced configuration has its bundle again");
     cluster.remove(WEBHOOKS, "", CONFIGURATION);
     cluster.put(&configuration("sidecar-injector"));
-    repaired("so has one that was deleted and recreated");
+    repaired("a recreated configuration has its bundle");
     cluster.remove("secrets", NAMESPACE, SECRET);
     repaired("a deleted Secret is back");
     let secret = |data: Value| {
@@ -168,7 +168,7 @@ fn changes_by_other_programs_are_repaired() {
     cluster.put(&secret(json!({ "ca.crt": "bm8=", "ca.key": "bm8=" })));
     repaired("an invalid Secret is repaired");
     cluster.put(&secret(json!({})));
-    repaired("so is an empty one");
+    repaired("an empty Secret is repaired");
     create(&cluster, "web");
     assert_eq!(replica.stop(), Some(0));
 }
@@ -217,7 +217,7 @@ fn writes_for_a_silent_watch_are_delayed() {
     cluster.storm("watch", "secrets", Fault::Hang);
     let begun = Instant::now();
     let replica = start(&cluster, &[]);
-    until("it has written repeatedly", || cluster.count("create", "secrets") >= 5);
+    until("replica has written repeatedly", || cluster.count("create", "secrets") >= 5);
     // 0.25, 0.5, 1 and 2 seconds; the webhook configuration's event cuts one short. A slow machine takes longer.
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(1700), "{took:?}: {}", replica.log());
@@ -228,7 +228,7 @@ fn a_signal_ends_the_wait_for_the_secret() {
     let cluster = cluster();
     cluster.fault("list", "secrets", Fault::Hang);
     let replica = start(&cluster, &[]);
-    until("it waits", || cluster.count("list", "secrets") > 0);
+    until("replica waits", || cluster.count("list", "secrets") > 0);
     assert_eq!(replica.stop(), Some(0));
 }
 
@@ -248,7 +248,7 @@ fn a_refused_token_is_read_again() {
     cluster.remove("secrets", NAMESPACE, SECRET);
     cluster.put(&configuration("sidecar-injector"));
     cluster.cut();
-    until("both are written again", || {
+    until("objects are written again", || {
         bundle(&cluster) == authority && stored(&cluster, "ca.crt") == authority
     });
     // Watches of two objects and of reviews' facts, and a write or two. Before the fix, there were many more.

@@ -19,7 +19,7 @@ fn webhooks_that_call_by_a_url_are_served_by_that_name() {
     let replica = start(&cluster, &["--name", "127.0.0.1", "--name", "injector.example"]);
     let address = address(&replica, "address");
     cluster.put(&calling(json!({ "url": format!("https://{address}/inject") })));
-    until("the webhook trusts it", || bundle(&cluster) == stored(&cluster, "ca.crt"));
+    until("webhook trusts the CA", || bundle(&cluster) == stored(&cluster, "ca.crt"));
     create(&cluster, "web");
     cluster.put(&calling(json!({ "url": "https://another.example/inject" })));
     cluster.put(&json!({ "apiVersion": "v1", "kind": "Secret", "data": {},
@@ -42,8 +42,8 @@ fn webhooks_that_do_not_call_are_reported_once_and_counted() {
         lines.map(|line| format!("{}: {}", line["configuration"], line["error"])).collect::<Vec<_>>()
     };
     let get = |path: &str| get(address, path);
-    until("it is ready without them", || get("/ready").0 == 200);
-    until("both are reported", || shown().len() == 2);
+    until("it is ready without callers", || get("/ready").0 == 200);
+    until("faults are reported", || shown().len() == 2);
     let both = shown().join("\n");
     assert!(both.contains("\"missing\": \"no webhook configuration has this name"), "{both}");
     let expected =

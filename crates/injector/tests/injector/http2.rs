@@ -1,5 +1,4 @@
-//! HTTP/2 besides HTTP/1.1, the API server's choice: many requests over one connection, each with its limits, and a
-//! shutdown that interrupts none.
+//! HTTP/2, the API server's choice: many requests over one connection, each with its limits, and a shutdown that interrupts none.
 
 use super::client::{pod, review};
 use super::webhook::{CONFIG, Webhook};
@@ -151,13 +150,13 @@ fn a_shutdown_interrupts_no_request() {
         let (start, end) = whole.split_at(whole.len() / 2);
         rest.send(start.to_owned()).expect("a part");
         let in_flight = tokio::spawn(async move { answer(&mut sender, request("/inject", body)).await });
-        // The other answer shows that the request has been read too.
+        // Once this is answered, u2's first half has been read.
         assert_eq!(uid(&answer(&mut idle, requested("u3")).await), "u3");
         tokio::time::sleep(Duration::from_millis(300)).await;
 
         webhook.signal("TERM");
         webhook.until_line("draining");
-        // Each answer is now its connection's last.
+        // Each answer now closes its connection.
         let (mut late, late_connection) = connect(&webhook).await;
         assert_eq!(uid(&answer(&mut late, requested("u4")).await), "u4");
         ends(late_connection).await;

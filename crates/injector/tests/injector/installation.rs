@@ -19,7 +19,7 @@ pub(super) const WEBHOOKS: &str = "mutatingwebhookconfigurations";
 pub(super) struct Kubelet(pub(super) BTreeMap<String, Logged>);
 
 impl Kubelet {
-    /// Starts the servers of new Deployments, which then become available, and ends those of deleted ones.
+    /// Starts new Deployments' servers, so the Deployments become available, and ends deleted Deployments' servers.
     pub(super) fn follow(&mut self, cluster: &Cluster) {
         let wanted: BTreeMap<String, Value> = cluster
             .all("deployments")
@@ -67,7 +67,7 @@ fn start(cluster: &Cluster, name: &str, deployment: &Value) -> Logged {
             .arg(cluster.account(NAMESPACE, name)),
     );
     cluster.route(NAMESPACE, name, address(&server, "address"));
-    until("its webhooks trust it", || {
+    until("webhooks trust the server", || {
         let all = cluster.all(WEBHOOKS);
         let all = all.iter().filter_map(|one| one["webhooks"].as_array()).flatten();
         let mut own = all.filter(|webhook| webhook["clientConfig"]["service"]["name"] == *name);

@@ -136,8 +136,8 @@ fn webhooks(objects: &[Value], start: &str) -> Vec<Value> {
     configurations.filter_map(|object| object["webhooks"].as_array()).flatten().cloned().collect()
 }
 
-/// Number of each webhook's calls over all label combinations: absent, matching or other, for the namespace's revision and
-/// injection and the pod's revision; absent, true or false for the pod's injection.
+/// Counts each webhook's calls over all label combinations: absent, matching or other namespace revision, namespace injection and
+/// pod revision; absent, true or false pod injection.
 fn called(webhooks: &[Value], revision: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     let values = |matching: &str| [Value::Null, matching.into(), "other".into()];
@@ -212,7 +212,7 @@ fn pods_are_hardened_and_selected_by_their_own_objects() {
         let (spec, container) = (&template["spec"], &template["spec"]["containers"][0]);
         assert_eq!(security::refused(spec), security::Refused::default());
         assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
-        // They are created while no webhook can answer.
+        // No webhook can answer when these pods start.
         let labels = &template["metadata"]["labels"];
         for webhook in webhooks(&all, "") {
             assert!(!selects(&webhook["objectSelector"], labels), "{labels} {webhook:#}");
@@ -232,7 +232,7 @@ fn pods_are_hardened_and_selected_by_their_own_objects() {
     }
 }
 
-/// A program's rules in the printed roles, by kind of role; one resource, verb and name each.
+/// A program's rules in the printed roles, with the role's kind; one resource, verb and name each.
 fn granted(objects: &[Value], name: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for role in objects.iter().filter(|object| object["metadata"]["name"] == name) {

@@ -73,7 +73,7 @@ fn flags_of_commands_that_are_not_run_exist() {
     assert!(seen > 0, "too few flags in documents: {seen}");
 }
 
-/// Each example of docs/templates.md injects, unchanged, a pod that selects it.
+/// Each example in docs/templates.md works unchanged for a pod that selects it.
 #[test]
 fn templates_of_the_document_inject() {
     let text = fs::read_to_string(Path::new(ROOT).join("docs/templates.md")).expect("a document");

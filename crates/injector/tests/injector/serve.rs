@@ -212,10 +212,10 @@ fn silent_clients_delay_no_other() {
         (0..300).map(|_| TcpStream::connect(webhook.address).expect("it listens")).collect();
     let start = Instant::now();
     assert_eq!(webhook.get("/ready").status, 200);
-    // Each may be silent for 10 s.
+    // Clients may be silent for 10 s.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     drop(silent);
-    // Nor do heads without a body.
+    // Incomplete bodies delay nothing either.
     let mut without_a_body: Vec<Client> = (0..60).map(|_| webhook.connect()).collect();
     for client in &mut without_a_body {
         let _ = client.write(request_head("POST", "/inject", &[JSON], 100).as_bytes());

@@ -81,9 +81,9 @@ fn annotations_of_a_namespace_count_from_the_next_review_on() {
     annotate(&cluster, "shop", "2000/10");
     until("the change is known", || user(&webhook) == "2009");
     cluster.remove("namespaces", "", "shop");
-    until("it is deleted", || user(&webhook) == "1337");
+    until("shop is deleted", || user(&webhook) == "1337");
     annotate(&cluster, "shop", "3000/10");
-    until("it is there again", || user(&webhook) == "3009");
+    until("shop is there again", || user(&webhook) == "3009");
     assert_eq!((current(&webhook, "namespaces"), errors(&webhook, "namespaces")), (1.0, 0.0));
     let state = cluster.state();
     let metadata = state.requests.iter().filter(|(access, _)| access.resource == "namespaces");
@@ -104,7 +104,7 @@ fn sidecars_are_native_once_all_kubelets_support_them() {
     assert!(is_native(&webhook, Some("one")) && !is_native(&webhook, Some("two")));
     assert!(!is_native(&webhook, Some("unknown")), "its kubelet is unknown");
     node(&cluster, "two", NATIVE);
-    until("both run them", || is_native(&webhook, None));
+    until("kubelets support sidecars", || is_native(&webhook, None));
     assert_eq!(webhook.until_line("native sidecar support changed")["native_sidecars"], true);
     node(&cluster, "three", "unknown");
     until("an invalid version is treated as old", || !is_native(&webhook, None));
@@ -133,7 +133,7 @@ fn a_server_without_the_right_to_watch_serves() {
     }
     let webhook = watching(&cluster, &[]);
     until("a refusal is not a reason to wait", || is_ready(&webhook));
-    until("it is tried again", || errors(&webhook, "namespaces") > 1.0 && errors(&webhook, "nodes") > 1.0);
+    until("a second try", || errors(&webhook, "namespaces") > 1.0 && errors(&webhook, "nodes") > 1.0);
     assert_eq!((user(&webhook).as_str(), is_native(&webhook, None)), ("1337", false));
     assert_eq!((current(&webhook, "namespaces"), current(&webhook, "nodes")), (0.0, 0.0));
     cluster.calm();
@@ -155,7 +155,7 @@ fn lost_and_expired_watches_are_restarted() {
     node(&cluster, "one", NATIVE);
     let webhook = watching(&cluster, &[]);
     until_listed(&webhook, "nodes");
-    // While the watches are absent, their version expires.
+    // While the watches are down, their version expires.
     let mut range = 1_000;
     let mut again = |what: &str, disturb: &dyn Fn()| {
         range += 10;
@@ -171,8 +171,8 @@ fn lost_and_expired_watches_are_restarted() {
         cluster.fault("watch", "namespaces", Fault::Meanwhile(|state| state.compact()));
         cluster.cut();
     });
-    until("it was listed", || lists() > before);
-    until("both are current", || current(&webhook, "namespaces") == 1.0 && current(&webhook, "nodes") == 1.0);
+    until("lists were repeated", || lists() > before);
+    until("watches resume", || current(&webhook, "namespaces") == 1.0 && current(&webhook, "nodes") == 1.0);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn readiness_waits_a_limited_time_for_a_silent_api_server() {
     assert_eq!(current(&webhook, "nodes"), 0.0);
     // After ten seconds.
     if scope::all() {
-        until("it is ready without it", || is_ready(&webhook));
+        until("it is ready without nodes", || is_ready(&webhook));
         assert_eq!(current(&webhook, "nodes"), 0.0);
     }
 }

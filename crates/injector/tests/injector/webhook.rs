@@ -1,4 +1,4 @@
-//! The webhook's server as a process, with files mounted like Kubernetes does.
+//! The webhook's server as a process, with files mounted as by Kubernetes.
 
 use data_encoding::BASE64;
 use rustls::{ClientConfig, SupportedProtocolVersion};

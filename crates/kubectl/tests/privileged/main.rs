@@ -1,4 +1,4 @@
-//! A real kernel's answers: in the session, the real `sidecar-init` runs as the container's program, in a network namespace.
+//! A real kernel's verdicts: in the session, the real `sidecar-init` runs as the container's program, in a network namespace.
 
 #[path = "../kubectl/object.rs"]
 mod object;

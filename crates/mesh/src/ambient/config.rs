@@ -7,11 +7,11 @@ use crate::sources::{SettingReader, Source};
 use rules::{ByFamily, Chains, Family, InterfaceName, Ownership, PolicyRules, Predecessor};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Upstream's chains. `ISTIO_OUTPUT` is also a sidecar's chain: it is ambient's if its table has `ISTIO_PRERT` too.
+/// Upstream's chains. Sidecars have `ISTIO_OUTPUT` too; it belongs to ambient mode if its table has `ISTIO_PRERT`.
 pub(super) const INBOUND: &str = "ISTIO_PRERT";
 pub(super) const OUTBOUND: &str = "ISTIO_OUTPUT";
 
-/// 138 is not in `/etc/iproute2/rt_protos`.
+/// Protocol 138 is unassigned (`/etc/iproute2/rt_protos`).
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's ambient mode",
     mesh: "ambient",
@@ -29,7 +29,7 @@ pub const OWNERSHIP: Ownership = Ownership {
 };
 
 /// Istio's node agent (`cni/pkg/iptables`, `cni/pkg/nftables`), whose chains have the same names. Its policy rule and its route
-/// have no separate protocol; mark, mask, preference and table identify them.
+/// have no distinctive protocol; mark, mask, preference and table identify them.
 const ISTIO_CNI: Predecessor = Predecessor {
     name: "Istio's CNI agent",
     patterns: &[],
@@ -38,7 +38,7 @@ const ISTIO_CNI: Predecessor = Predecessor {
     tables: &["istio-ambient-nat", "istio-ambient-mangle", "istio-ambient-raw"],
 };
 
-// Ports and marks are ztunnel's and can't be chosen.
+// ztunnel fixes the ports and marks.
 configuration! {
     |reader, _host, _numbers_only|
     /// Source addresses of the host's own calls, such as the kubelet's probes.
@@ -49,7 +49,7 @@ configuration! {
     /// True if inbound connections are excluded, for another vendor's gateway that accepts them itself.
     ingress: bool = reader.switch(Ambient::Ingress);
     dns: bool = reader.switch_or(Ambient::DnsCapture, true);
-    /// Interfaces of guests behind the pod, such as virtual machines: their TCP counts as outbound.
+    /// Interfaces of guests, such as virtual machines, whose TCP traffic counts as outbound.
     interfaces: Vec<InterfaceName> = reader.list(Ambient::RerouteInterfaces, SettingReader::interface_item);
     ipv6: bool = reader.switch_or(Ambient::Ipv6, true);
 }

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub const OUTBOUND_LISTENER: Port = port(15001);
 /// Inbound connections outside a tunnel (`ZtunnelInboundPlaintextPort`).
 pub const INBOUND_LISTENER: Port = port(15006);
-/// The HBONE tunnel, never captured (`ZtunnelInboundPort`).
+/// HBONE tunnel port, never captured (`ZtunnelInboundPort`).
 pub const TUNNEL_PORT: Port = port(15008);
 pub const DNS_LISTENER: Port = port(15053);
 
@@ -23,10 +23,10 @@ pub const TABLE: u32 = 100;
 /// Preference of that table's policy rule, before the kernel's rule for `main` (32766).
 pub const PREFERENCE: u32 = 32764;
 
-/// `inet` table on the host that gives the host's calls these source addresses.
+/// `inet` table on the host that rewrites the source of host calls.
 pub const HOST_TABLE: &str = "sidecar_init_ambient_host";
 
-/// Source of the host's own calls (`DefaultHostProbeSNATIP`): a link-local address that no machine gets.
+/// Source of the host's own calls (`DefaultHostProbeSNATIP`): a link-local address assigned to no machine.
 pub const PROBE_V4: Ipv4Addr = Ipv4Addr::new(169, 254, 7, 127);
-/// `DefaultHostProbeSNATIPV6`: a unique local address, as link-local ones need an interface.
+/// `DefaultHostProbeSNATIPV6`: a unique local address; link-local addresses need an interface.
 pub const PROBE_V6: Ipv6Addr = Ipv6Addr::new(0xfd16, 0x9254, 0x7127, 0x1337, 0xffff, 0xffff, 0xffff, 0xffff);

@@ -39,7 +39,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
     ],
     keys: ConfigKeys::of_all((Ambient::Ipv6, "give {--ipv6}"), None, None),
     without_ipv6: None,
-    // Known limitations. Our rules equal those of Istio's agent, which recognizes them.
+    // Our rules equal Istio's agent's, limitations included.
     limits: LIMITS,
     cautions: &[],
     remedy_of_gap: v4_always!("ambient mode", "--ipv6"),
@@ -116,7 +116,7 @@ const LIMITS: &[Limit] = &[
         reason: Reason::Probe,
         concerns: arrives,
         text: "calls from every process on the host, not only the kubelet, come from {} and bypass ztunnel",
-        remedy: "run no process on the host, and no pod with hostNetwork, that must not call this pod",
+        remedy: "on the host and in pods with hostNetwork, run only processes that may call this pod",
     },
     Limit {
         code: Code::ProbesComeFromElsewhere,
@@ -131,15 +131,15 @@ const LIMITS: &[Limit] = &[
         concerns: |packet, fulfils| {
             !fulfils && leaves(packet) && packet.protocol == Protocol::Tcp && PROXY_MARK.covers(packet.mark)
         },
-        text: "a process that may mark its sockets bypasses ztunnel with 0x539, ztunnel's own mark",
+        text: "a process that may mark sockets can bypass ztunnel with 0x539, ztunnel's own mark",
         remedy: "drop CAP_NET_ADMIN and, from Linux 5.17 on, CAP_NET_RAW in the pod's containers",
     },
     Limit {
         code: Code::OwnDnsByTcp,
         reason: Reason::Dns,
         concerns: |packet, _| is_query_to_own_pod(packet),
-        text: "queries to the pod itself, such as to 127.0.0.53, go to ztunnel over TCP and stay in the pod over UDP",
-        remedy: "let the pod's resolver listen at 127.0.0.1 or ::1, where no query is captured",
+        text: "TCP queries to the pod itself, such as to 127.0.0.53, go to ztunnel; UDP queries stay in the pod",
+        remedy: "let the pod's resolver listen on 127.0.0.1 or ::1, where no query is captured",
     },
     Limit {
         code: Code::VirtualMachineUdpPasses,
@@ -165,7 +165,7 @@ fn leaves(packet: &Packet) -> bool {
     matches!(packet.direction, Direction::Outbound { .. })
 }
 
-/// Over TCP, only one address counts as loopback; over UDP, every packet on `lo`.
+/// The TCP rule excludes one loopback address; the UDP rule, every packet on `lo`.
 fn is_query_to_own_pod(packet: &Packet) -> bool {
     let to = packet.destination;
     let over_loopback =

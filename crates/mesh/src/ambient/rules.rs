@@ -46,7 +46,7 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     let (localhost, probes) = (writer.localhost(), Cidr::host(*config.probes.get(family)));
     let leaves = Match::OutInterface(Negatable::Not(InterfaceName::loopback()));
     add_rules! { writer:
-        // Replies on ztunnel's connections to the application are addressed to the client. Table 100 returns them.
+        // The application addresses its replies to the client; table 100 delivers them to ztunnel.
         Mangle PREROUTING [] => jump(ARRIVES), Reason::ProxyToApplication;
         Mangle OUTPUT [] => jump(LEAVES), Reason::ProxyToApplication;
         Mangle ARRIVES [mark(PROXY_MARK)] => SetConnmark(CONNECTION_MARK), Reason::ProxyToApplication;

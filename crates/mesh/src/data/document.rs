@@ -1,4 +1,4 @@
-//! Reads typed values of YAML and JSON by path; problems have document, position, path, value and expected form.
+//! Reads typed YAML and JSON values by path; problems name document, position, path, value and expected form.
 
 use super::{Tree, TreeValue, reader::values};
 use crate::{InputProblem, Problems, settings::nearest};
@@ -22,7 +22,7 @@ impl<'a> DocumentReader<'a> {
         self.problems
     }
 
-    /// Value at a path such as `spec.containers[0].image`, empty for the document; `None` if absent or null.
+    /// Value at a path such as `spec.containers[0].image` (empty: the document); `None` if absent or null.
     pub fn at(&self, path: &str) -> Option<&'a Value> {
         let value = path.split('.').filter(|_| !path.is_empty()).try_fold(self.root, |value, part| {
             let (key, places) = part.split_once('[').unwrap_or((part, ""));
@@ -50,7 +50,7 @@ impl<'a> DocumentReader<'a> {
     }
 
     pub fn refuse(&mut self, path: &str, value: &Value, expected: &str) {
-        // The source string: Kubernetes reads `yes` as a boolean.
+        // Show `yes`, not the `true` that Kubernetes reads.
         let written = self.places.and_then(|tree| match &field(tree, path)?.value {
             TreeValue::Scalar { text, .. } => Some(text.clone()),
             TreeValue::List(_) | TreeValue::Map(_) => None,
@@ -236,7 +236,7 @@ pub fn field<'a>(mut tree: &'a Tree, mut path: &str) -> Option<&'a Tree> {
     }
 }
 
-/// The only mapping of a document; an empty document is an empty mapping.
+/// The mapping in a file's only document; empty for an empty file.
 pub fn mapping(name: &str, text: &str) -> Result<Value, Problems> {
     let mut documents = values(name, text)?;
     documents.retain(|document| !document.is_null());

@@ -7,16 +7,16 @@ use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Sp
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-/// Largest input in bytes: etcd limits objects to 1.5 MiB, and a file contains several.
+/// Largest input in bytes: etcd limits objects to 1.5 MiB; a file may contain several.
 const MAX_BYTES: usize = 64 << 20;
 /// Largest number of values in a document, aliases included.
 const MAX_VALUES: usize = 4_000_000;
-/// String bytes that count as one more value: aliases share a string in the tree, but data holds copies.
+/// String bytes that count as one value: aliases share strings in the tree, but `data` copies them.
 const BYTES_OF_VALUE: usize = 64;
 const DEEPEST: usize = 100;
 const MERGE: &str = "<<";
 
-/// Parses the YAML or JSON file `name`; empty documents are null. With `repeated`, the last duplicate wins, with a remark.
+/// Parses YAML or JSON; empty documents are null. `repeated` collects remarks about duplicate keys, the last of which wins.
 pub(crate) fn documents(
     name: &str,
     text: &str,
@@ -270,7 +270,7 @@ fn kind(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: &Span) -> Resul
     }
 }
 
-/// Remedies for faults that occur in practice; the parser has more kinds.
+/// Remedies for faults seen in practice; the parser reports others too.
 fn remedy(kind: &ErrorKind) -> Option<String> {
     let remedy = match kind {
         ErrorKind::TabInIndentation
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(shared[0].at(&["c", "b"]).map(data), Some(json!(1)));
     }
 
-    /// Lists within lists, each level ten times as long: exactly the maximum, and one more.
+    /// Nested lists with exactly the maximum number of values, and with one more.
     #[test]
     fn documents_have_at_most_four_million_values() {
         let mut list = format!("&l0 [{}]", ["x"; 10].join(","));

@@ -47,7 +47,7 @@ pub fn of_injection() -> impl Iterator<Item = &'static str> {
     of_settings.chain(&[STATUS_PORT, PROXY_CONFIG]).chain(OF_CONTAINER).copied()
 }
 
-/// All annotations other than the settings'. Label names are included: they have no effect as annotations.
+/// All annotations that are not settings. Label names are included: they have no effect as annotations.
 pub(crate) const ALL: KnownAnnotations = KnownAnnotations {
     deciding: &[STATUS_PORT, PROXY_CONFIG, crate::pod::STATUS, "sidecar.istio.io/inject"],
     others: &[

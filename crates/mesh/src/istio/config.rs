@@ -15,7 +15,7 @@ pub enum Interception {
     /// Hand-over to a transparent socket: source and destination are unchanged.
     Tproxy {
         mark: Mark,
-        /// Routing table that delivers marked packets locally; none of [`KERNEL_TABLES`].
+        /// Routing table that delivers marked packets locally; not in [`KERNEL_TABLES`].
         table: u32,
     },
     None,
@@ -35,7 +35,7 @@ configuration! {
         }
         ports
     };
-    /// Their inbound traffic counts as outbound.
+    /// Inbound traffic here counts as outbound.
     vm_interfaces: Vec<InterfaceName> = reader.list(Setting::VmInterfaces, SettingReader::interface_item);
     proxy_uids: Vec<Uid> = proxy_users(reader, &Names { host, numbers_only });
     proxy_gids: Vec<Gid> = proxy_groups(reader, &Names { host, numbers_only }, &proxy_uids);
@@ -134,7 +134,7 @@ fn owner_groups(reader: &mut SettingReader<'_>, names: &Names<'_>) -> Selection<
     groups
 }
 
-/// Limits the product of virtual machines' interfaces and networks: each pair makes a rule.
+/// Limits the product of virtual machine interfaces and networks: each pair makes a rule.
 fn limit_pairs(reader: &mut SettingReader<'_>, interfaces: usize, networks: usize) {
     const MAX: usize = 100_000;
     if interfaces * networks > MAX {
@@ -235,7 +235,7 @@ fn loopback(reader: &mut SettingReader<'_>) -> Cidr {
     reader
         .optional(Setting::LoopbackCidr, complaint, |text| {
             let cidr: Cidr = text.parse().ok()?;
-            // A network larger than 127.0.0.0/8 begins before it.
+            // A larger network begins before 127.0.0.0.
             (cidr.address().is_ipv4() && cidr.address().is_loopback()).then_some(cidr)
         })
         .unwrap_or(Cidr::host(Ipv4Addr::LOCALHOST.into()))

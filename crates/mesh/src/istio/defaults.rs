@@ -1,4 +1,4 @@
-//! Upstream's numbers and addresses. Settings change most of them.
+//! Upstream's numbers and addresses. Settings override most of them.
 
 use crate::facts::port;
 pub use crate::facts::{DNS_PORT, PASSTHROUGH_V4, PASSTHROUGH_V6};
@@ -20,7 +20,7 @@ pub const PROXY_USER: &str = "istio-proxy";
 
 /// Marks packets that TPROXY hands to the proxy.
 pub const TPROXY_MARK: Mark = Mark::whole(1337);
-/// Marks the proxy's packets over loopback in TPROXY mode, which are captured as inbound.
+/// In TPROXY mode, marks the proxy's loopback packets, which are captured as inbound.
 pub const PROXY_MARK: Mark = Mark::whole(1338);
 
 pub const LOG_GROUP: u16 = 1337;

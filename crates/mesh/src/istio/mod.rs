@@ -28,7 +28,7 @@ use ::rules::{
 use config::TPROXY_TABLE;
 use defaults::{LOG_GROUP, PASSTHROUGH_V6, TPROXY_MARK, TUNNEL_PORT};
 
-/// Pods that no other mesh recognizes are Istio's, read by [`crate::settings::mapping`].
+/// Pods of no other mesh are Istio's; [`crate::settings::mapping`] lists their settings.
 pub(crate) static ENTRY: MeshEntry = MeshEntry {
     settings: settings::TABLE,
     injector_defaults: &[
@@ -69,8 +69,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
             is_warning: true,
             setting: Setting::VmInterfaces,
             applies: |facts| facts.captures_inbound && facts.is_transparent() && facts.has_machines(),
-            text: "with TPROXY, virtual machines' traffic is captured as inbound, and answers to their \
-                   excluded connections are mistaken for the proxy's, so these never open",
+            text: "with TPROXY, virtual machines' traffic is captured as inbound, and their excluded connections \
+                   never open: replies are mistaken for the proxy's",
             remedy: "use {-m} REDIRECT",
         },
         Caution {
@@ -78,7 +78,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
             is_warning: false,
             setting: Setting::InboundCapturePort,
             applies: |facts| facts.joins_ports() && !facts.is_transparent(),
-            text: "several ports are redirected to one, where a client's connections from the same source port collide",
+            text: "several ports are redirected to one, so a client's connections from the same source port collide",
             remedy: "give a port range, if the proxy can listen on one, or use TPROXY",
         },
         Caution::unused(
@@ -96,7 +96,7 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         Caution::unused(
             Setting::OwnerGroupsExclude,
             |facts| facts.raw.get(Setting::OwnerGroups).is_some() && !facts.is(Setting::OwnerGroups, "*"),
-            "it excludes groups from all groups, but a list of groups is captured",
+            "it excludes groups, but only a list of groups is captured",
             "drop the variable",
         ),
         Caution::unused(
@@ -131,8 +131,8 @@ pub(crate) static ENTRY: MeshEntry = MeshEntry {
         ),
     ],
     remedy_of_gap: ByFamily {
-        v4: "name the pod's IPv4 address in --pod-ips when the rules are set",
-        v6: "set the rules with --dual-stack, and add the address to any --pod-ips",
+        v4: "set the rules with the pod's IPv4 address in --pod-ips",
+        v6: "set the rules with --dual-stack, and add the address to --pod-ips if given",
     },
     recognition: RECOGNITION,
 };
@@ -156,7 +156,7 @@ pub(crate) fn facts(config: &CaptureConfig) -> PolicyFacts {
     }
     let listeners = Listeners {
         outbound: Some(config.outbound_listener),
-        // The proxy's calls to its own pod go there, regardless of captured ports.
+        // The proxy's calls to its pod arrive here, regardless of captured ports.
         inbound: Some(config.inbound_listener),
         dns: (config.dns != DnsCapture::Off).then_some(defaults::AGENT_PORT),
         tunnel: Some(config.tunnel_port),
@@ -194,7 +194,7 @@ fn without_ipv6(raw: &Raw, names_it: bool) -> Ipv6Advice {
     Ipv6Advice { why, setting, remedy }
 }
 
-/// Lists without networks of an uncaptured family; reading the settings already warned about these.
+/// List items except networks of an uncaptured family; the reader already warned about these.
 pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     const BOTH: &[Protocol] = &[Protocol::Tcp, Protocol::Udp];
     let mut lists = Lists::default();
@@ -221,7 +221,7 @@ pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
     lists.0
 }
 
-/// The chain prefix is upstream's; 137 is not in `/etc/iproute2/rt_protos`.
+/// The chain prefix is upstream's; protocol 137 is unassigned (`/etc/iproute2/rt_protos`).
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Istio's sidecar",
     mesh: "istio",
@@ -254,7 +254,7 @@ const PATTERNS: [Pattern; 16] = [
     pattern(Nat, Output, "-o * -j RETURN", Position),
     pattern(Mangle, Prerouting, "-i * -j RETURN", Position),
     pattern(Mangle, Output, "-o * -j RETURN", Position),
-    // Until 1.20; later versions have a separate chain.
+    // Until Istio 1.20; later versions have another chain.
     pattern(Mangle, Prerouting, "-m conntrack --ctstate INVALID -j DROP", OfTable),
     pattern(Mangle, Prerouting, "-p tcp -m mark --mark 1337 -j CONNMARK --save-mark", Form),
     pattern(Mangle, Prerouting, "-p tcp -m mark --mark # -j CONNMARK --save-mark", OfTable),
@@ -277,7 +277,7 @@ const fn pattern(table: Table, hook: Hook, rule: &'static str, proof: Proof) -> 
 /// Ambient mode's chains with the sidecar's prefix: in pods, and on the host for kubelet probes.
 const CONFLICTING: [Chains; 2] = [ambient::OWNERSHIP.chains, Chains::Named("ISTIO_POSTRT", &[])];
 
-/// Recognizes rules without a stored reason by forms that only Istio writes.
+/// Recognizes rules without a stored reason by features unique to Istio.
 const RECOGNITION: Recognition = Recognition {
     special: tunnel,
     setting: |reason, context| match reason.settings() {
@@ -289,7 +289,7 @@ const RECOGNITION: Recognition = Recognition {
     refine: groups_of_the_proxy,
 };
 
-/// Until 1.9, the proxy's calls to its own pod's tunnel were redirected, so only the usual port identifies the tunnel's rule.
+/// Until Istio 1.9, the proxy's calls to its pod's tunnel were redirected, so only the default port identifies the tunnel rule.
 fn tunnel(context: &RuleContext<'_>) -> Option<RuleReason> {
     let ports = &context.summary.ports()?.values;
     let is_alone = context.table() == Some(Nat) && context.is_first() && ports.single().is_some();
@@ -303,7 +303,7 @@ fn tunnel(context: &RuleContext<'_>) -> Option<RuleReason> {
     is_tunnels.then_some(Reason::TunnelPort)
 }
 
-/// An excluded group is the proxy's if other rules of the proxy match it.
+/// An excluded group is the proxy's if the proxy's other rules match the group.
 fn groups_of_the_proxy(found: &mut [RecognizedRule<'_>]) {
     let names_proxy = |recognized: &&RecognizedRule<'_>| {
         [Some(Reason::ProxyCallsOwnPod), Some(Reason::ApplicationLoopback)].contains(&recognized.reason)

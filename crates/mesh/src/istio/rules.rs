@@ -40,7 +40,7 @@ reasons! {
     ToInboundListener "to-inbound-listener" ToInboundListener [InboundCapturePort];
     ToOutboundListener "to-outbound-listener" ToOutboundListener [EnvoyPort];
     TproxyMark "tproxy-mark" KnownConnection [TproxyMark],
-        "its mark shows that its connection was already handed over";
+        "its mark shows a connection already handed over";
     TunnelPort "tunnel-port" TunnelPort [InboundTunnelPort],
         of "the tunnel port {value} ({-e}) is never captured";
     VmInterface "vm-interface" VirtualMachineInterface [VmInterfaces], of "{-k} lists {value} as a virtual machine's";
@@ -86,7 +86,7 @@ pub(crate) fn write(config: &CaptureConfig, family: Family) -> RuleSet {
     writer.finish()
 }
 
-/// Excluded interfaces skip all later rules; virtual machine interfaces skip inbound rules.
+/// Excludes interfaces from all later rules, virtual machine interfaces from inbound rules.
 fn interfaces(writer: &mut Writer<'_>) {
     let config = writer.config;
     let is_transparent = matches!(config.interception, Interception::Tproxy { .. });
@@ -135,7 +135,7 @@ fn inbound(writer: &mut Writer<'_>) {
     let all = ports.takes_all().then_some(None);
     for port in all.into_iter().chain(each_port(ports.only()).into_iter().map(Some)) {
         let matches = || [tcp()].into_iter().chain(port.clone());
-        // Packets of a connection that the proxy has accepted find its socket, but need the mark to be routed locally.
+        // Packets of a connection that the proxy has accepted find the socket, but need the mark to be routed locally.
         let known = matches().chain([state([ConnState::Related, ConnState::Established])]);
         let to_listener = jump(if table == Nat { TO_INBOUND_LISTENER } else { TO_TRANSPARENT_LISTENER });
         add_rules! { writer:
@@ -181,8 +181,8 @@ fn owners(config: &CaptureConfig) -> impl Iterator<Item = ProxyOwner> {
 fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
     let (config, localhost) = (writer.config, loopback(writer));
     let captures_dns = config.dns != DnsCapture::Off;
-    // The proxy calls the pod by its own address when the application calls itself through the mesh, so the call must reach the
-    // inbound listener. Upstream excludes DNS for users but not for groups.
+    // When the application calls itself through the mesh, the proxy calls the pod's own address; this call must reach the inbound
+    // listener. Upstream excludes DNS for users but not for groups.
     let others = if captures_dns && owner.setting == Setting::ProxyUid {
         let both = PortSet::new([DNS_PORT, config.tunnel_port].map(PortRange::from));
         Match::DestinationPorts(Negatable::Not(both.expect("two ports fit into one match")))
@@ -197,12 +197,12 @@ fn of_owner(writer: &mut Writer<'_>, owner: &ProxyOwner) {
         Nat OUTBOUND [to_loopback(), tcp(), not_port(DNS_PORT), is_not()] => Return, of(Reason::ApplicationLoopback),
             if keeps_loopback && captures_dns;
         Nat OUTBOUND [to_loopback(), is_not()] => Return, of(Reason::ApplicationLoopback), if keeps_loopback && !captures_dns;
-        // All other traffic of the proxy is on behalf of the application.
+        // The proxy's other traffic is on the application's behalf.
         Nat OUTBOUND [is()] => Return, of(Reason::ProxyOutbound);
     }
 }
 
-/// Upstream checks both families at once, and only the network's first address: `0.0.0.0/0` does not count.
+/// Upstream checks both families at once, and only each network's first address: `0.0.0.0/0` does not count.
 fn captures_loopback(config: &CaptureConfig) -> bool {
     config.outbound_cidrs.iter().flatten().any(|cidr| cidr.address().is_loopback())
 }
@@ -247,7 +247,7 @@ fn query(protocol: Match, server: Option<Cidr>) -> impl Iterator<Item = Match> {
     [protocol, port(DNS_PORT)].into_iter().chain(server.map(to))
 }
 
-/// Connections that no owner rule decided, and those of virtual machines.
+/// Connections that no owner rule decided, and virtual machines' connections.
 fn outbound(writer: &mut Writer<'_>) {
     let config = writer.config;
     let (to_proxy, cause, machines) =
@@ -275,7 +275,7 @@ fn outbound(writer: &mut Writer<'_>) {
     }
 }
 
-/// Marks that keep transparent connections on their path, after all other rules, with or without inbound ports.
+/// Adds marks that keep transparent connections on their path, after all other rules, even without inbound ports.
 fn transparent(writer: &mut Writer<'_>, inbound_mark: Mark) {
     let (localhost, marked) = (loopback(writer), mark(inbound_mark));
     add_rules! { writer:
@@ -319,7 +319,7 @@ pub(super) fn routing(config: &CaptureConfig) -> BTreeSet<Object> {
             objects.extend([rule, Object::Route { family, table }]);
         }
     }
-    // The proxy calls the application over IPv6 from this address, which `lo` needs; 127.0.0.0/8 is there by default.
+    // The proxy calls the application over IPv6 from this address; unlike 127.0.0.0/8, `lo` lacks it by default.
     if config.ipv6 {
         objects.insert(Object::Address(PASSTHROUGH_V6));
     }

@@ -62,7 +62,7 @@ settings! {
             example "133" features [Tproxy], Value("TABLE"),
             "Routing table that delivers marked packets in TPROXY mode [default: 133]";
         RedirectDns: "redirect-dns" _ ["REDIRECT_DNS", "ISTIO_META_DNS_CAPTURE"] features [Dns], Switch,
-            "Capture DNS queries to resolv.conf's servers; the agent answers at port 15053";
+            "Capture DNS queries to resolv.conf's servers; the agent answers on port 15053";
         CaptureAllDns: "capture-all-dns" _ ["CAPTURE_ALL_DNS"] features [DnsAll], Switch,
             "With --redirect-dns: capture every packet to port 53";
         DropInvalid: "drop-invalid" _ ["DROP_INVALID", "INVALID_DROP"] features [Invalid], Switch,

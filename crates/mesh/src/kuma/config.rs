@@ -13,7 +13,7 @@ const PROXY: Uid = Uid::new(5678).expect("the default is valid");
 /// Default if no user has that number.
 const PROXY_USER: &str = "kuma-dp";
 
-/// Docker's `nat` chain that answers DNS in user-defined networks.
+/// Docker's `nat` chain for DNS in user-defined networks.
 pub(super) const DOCKER_CHAIN: &str = "DOCKER_OUTPUT";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ configuration! {
 }
 
 impl CaptureConfig {
-    /// True if queries get conntrack zones. Docker could not rewrite queries to its own server if all queries were split.
+    /// True if DNS queries get separate conntrack zones. If all did, Docker could not rewrite queries to its server.
     pub fn splits_zones(&self, family: Family) -> bool {
         let docker_has_all = self.docker.contains(&family) && self.dns == DnsCapture::All;
         !self.dns.servers(family).is_empty() && self.has_zones && !docker_has_all
@@ -111,7 +111,7 @@ fn usual_user(host: &dyn Host) -> io::Result<Option<Uid>> {
     if host.has_user(PROXY)? { Ok(Some(PROXY)) } else { host.user(PROXY_USER) }
 }
 
-/// Problem if no user is given and the host has neither default, as in upstream; `None` if users can't be looked up.
+/// Problem, as in upstream, if no user is given and the host lacks both defaults; `None` if users can't be looked up.
 pub fn unknown_user(raw: &Raw, host: &dyn Host) -> Option<String> {
     let is_unknown = raw.stated(Kuma::ProxyUser).is_none() && matches!(usual_user(host), Ok(None));
     let text = format!("neither user {PROXY} nor {PROXY_USER} exists here; using {PROXY}");
@@ -144,7 +144,7 @@ fn dns(reader: &mut SettingReader<'_>, host: &dyn Host, ipv6: bool) -> DnsCaptur
         let text = "contradicts {--redirect-dns}, which captures less; give one of them";
         reader.blame(Kuma::CaptureAllDns, text);
     }
-    // The key limits capture that is already on; the flag also turns it on.
+    // The key only widens capture that is already on; the flag turns it on.
     let is_on = enabled || all_by_flag;
     if all && !is_on {
         let text = "captures nothing unless DNS is captured (redirect.dns.enabled)";
@@ -201,7 +201,7 @@ fn of_user(item: &str) -> Option<Vec<OwnerPorts>> {
     parts.next().is_none().then(|| protocols.split(',').map(owned).collect())?
 }
 
-/// The last of duplicate networks of an interface and family wins.
+/// For each interface and family, the last network wins.
 fn networks(reader: &mut SettingReader<'_>) -> Vec<VirtualNetwork> {
     const FORM: &str =
         "expected an interface and its network, such as docker0:172.17.0.0/16 or br+:fd00::/64";

@@ -88,7 +88,7 @@ pub(crate) fn lists(config: &CaptureConfig) -> Vec<ListItem> {
 /// Comment prefix by which upstream recognizes its rules.
 pub(super) const COMMENTS: &str = "kuma/mesh/transparent/proxy/";
 
-/// Chains and comments are upstream's; 139 is not in `/etc/iproute2/rt_protos`.
+/// Chains and comments are upstream's; protocol 139 is unassigned (`/etc/iproute2/rt_protos`).
 pub const OWNERSHIP: Ownership = Ownership {
     name: "Kuma",
     mesh: "kuma",
@@ -105,11 +105,11 @@ pub const OWNERSHIP: Ownership = Ownership {
     joined: &[],
 };
 
-/// Chains and comments identify kumactl's rules; without comments, conditions and targets identify rules outside its chains.
+/// Chains and comments identify kumactl's rules; without comments, conditions and targets identify rules outside the chains.
 const KUMACTL: Predecessor =
     Predecessor { name: "kumactl", patterns: &PATTERNS, log_group: None, policy_rule: None, tables: &[] };
 
-/// Harmless rules that other programs write too are left out: excluded networks, and drops of INVALID packets.
+/// Omits harmless rules that other programs write too: network exclusions, and drops of INVALID packets.
 const PATTERNS: [Pattern; 18] = [
     of(Raw, Prerouting, "-p udp --sport 53 -j CT --zone 1"),
     of(Raw, Prerouting, "-s * -p udp --sport 53 -j CT --zone 1"),
@@ -135,7 +135,7 @@ const fn of(table: Table, hook: Hook, rule: &'static str) -> Pattern {
     Pattern { table, hook, rule, proof: Proof::NoComments }
 }
 
-/// Our rules' comments end with the reason's name. Upstream's are prose, or switched off.
+/// Our rules' comments end with the reason's name. Upstream's comments are prose, or disabled.
 const RECOGNITION: Recognition = Recognition {
     special: |context| {
         let name = context.summary.comment.as_deref()?.strip_prefix(COMMENTS)?;
@@ -198,7 +198,7 @@ mod tests {
         let text = |rules: &[&str]| rules.iter().map(|rule| format!("{rule}\n")).collect::<String>();
         let (raw_text, nat_text) = (text(&raw), text(&nat));
         check(&raw_text, &format!("{nat_text}{others}{JUMPS}"), &[&raw[..], &nat].concat());
-        // Without a jump nothing identifies Kuma; a comment shows that its rules have comments.
+        // Without a jump, nothing identifies Kuma; after a commented jump, only comments do.
         check(&raw_text, &format!("{nat_text}{others}"), &[]);
         let comment =
             "-A OUTPUT -p tcp -m comment --comment \"kuma/mesh/transparent/proxy/x\" -j KUMA_MESH_OUTBOUND\n";

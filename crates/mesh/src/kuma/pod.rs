@@ -1,4 +1,4 @@
-//! Kuma pods: the form of injected ones, and the annotations with settings (`traffic.kuma.io/`).
+//! Kuma pods: the form of injected pods, and annotations with settings (`traffic.kuma.io/`).
 
 use super::settings::{Kuma, TABLE};
 use crate::pod::mesh::{Argument, Form, KeySource};
@@ -13,7 +13,7 @@ const PROBES: &str = "kuma.io/application-probe-proxy-port";
 pub(crate) const FORM: Form = Form {
     init_containers: &["kuma-init"],
     commands: &["transparent-proxy", "kuma-init", "kumactl"],
-    // Its arguments name the file into which the annotation is projected.
+    // The arguments name the file into which the annotation is projected.
     init_reads_annotations: true,
     implied: &[],
     idle: &[(Kuma::DryRun, "it prints the rules and sets none (--dry-run)")],
@@ -49,8 +49,8 @@ fn argument(pod: &Pod, setting: Setting, text: &str, source: KeySource<'_>) -> O
     }
 }
 
-/// Adds settings from a whole configuration, a gateway (which accepts inbound connections itself), and the proxy's probe port,
-/// excluded by the injector if inbound connections are captured.
+/// Applies a whole configuration; turns off inbound capture for a gateway, which accepts connections itself; otherwise excludes
+/// the proxy's probe port, as the injector does.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     if let Some(text) = pod.annotations.get(CONFIGURATION) {
         let source = |key: &str| Source::Annotation(format!("{CONFIGURATION}: {key}"));
@@ -84,7 +84,7 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
     }
 }
 
-/// Annotations that Kuma's injector reads or writes (`pkg/plugins/runtime/k8s/metadata`), other than the settings'.
+/// Annotations that Kuma's injector reads or writes (`pkg/plugins/runtime/k8s/metadata`), except settings.
 pub(crate) const ANNOTATIONS: KnownAnnotations = KnownAnnotations {
     deciding: &[
         "kuma.io/application-probe-proxy-port gateway sidecar-injected sidecar-injection virtual-probes \

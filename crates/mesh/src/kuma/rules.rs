@@ -25,7 +25,7 @@ reasons! {
     ExcludedInboundPort "kuma-excluded-inbound-port" ExcludedInboundPort [InboundPortsExclude];
     ExcludedOutboundPort "kuma-excluded-outbound-port" ExcludedOutboundPort [OutboundPortsExclude];
     ExcludedSource "kuma-excluded-source" ExcludedSource [InboundIpsExclude];
-    ExcludedUser "kuma-excluded-user" ExcludedOwner [OutboundPortsForUids], of "{option} excludes these ports of {value}";
+    ExcludedUser "kuma-excluded-user" ExcludedOwner [OutboundPortsForUids], of "{option} excludes these ports for {value}";
     Inbound "kuma-inbound" Inbound [];
     InboundOff "kuma-inbound-off" InboundOff [RedirectInbound], "{--redirect-inbound}=false excludes all inbound traffic";
     InboundPort "kuma-inbound-port" InboundPort [InboundPortsInclude], "all other inbound TCP is captured";
@@ -120,7 +120,7 @@ fn output(writer: &mut KumaWriter<'_>) {
     let place = if outbound.is_inserted { OUTPUT.next() } else { OUTPUT };
     let servers = config.dns.servers(family);
     let captures_dns = !servers.is_empty();
-    // Docker's rules in the same chain must see the proxy's query, to send it to the server with the network's names.
+    // Docker's rules in this chain must see the proxy's query, to send it to the server that resolves the network's names.
     let to_docker = || Target::JumpForeign(DOCKER_CHAIN.parse().expect("a name of a chain"));
     let own_query = if config.docker.contains(&family) { to_docker() } else { Return };
     let [by_tcp, by_udp] = [Reason::DnsOverTcp, Reason::Dns].map(|reason| dns_cause(config, reason));
@@ -136,7 +136,7 @@ fn output(writer: &mut KumaWriter<'_>) {
     }
 }
 
-/// One rule, or more if the ports do not fit into one.
+/// Matches for one rule, or several for many ports.
 fn owned(owner: &OwnerPorts) -> Vec<[Match; 3]> {
     let ports = || owner.ports.iter().copied();
     let sets = PortSet::new(ports()).map_or_else(|| PortSet::pack(ports()), |set| vec![set]);
@@ -168,7 +168,7 @@ fn outbound(writer: &mut KumaWriter<'_>) {
         Nat OUTBOUND [tcp(), port(*range)] => Return, Reason::ExcludedOutboundPort, for range in ports.but();
         // Redirecting the proxy's connections to the application would be a loop.
         Nat OUTBOUND [from(passthrough), to_loopback()] => Return, Reason::ProxyToApplication;
-        // The proxy calls the pod by its own address; the call must reach the inbound listener.
+        // The proxy calls the pod's own address; the call must reach the inbound listener.
         Nat OUTBOUND [tcp(), to_loopback(), not_to(localhost), user(proxy)] => jump(TO_INBOUND_LISTENER), Reason::ProxyCallsOwnPod;
         Nat OUTBOUND [tcp(), to_loopback(), not_user(proxy)] => Return, Reason::ApplicationLoopback;
         Nat OUTBOUND [user(proxy)] => Return, Reason::ProxyOutbound;
@@ -185,5 +185,5 @@ fn kernel_log(prefix: &str, level: LogLevel) -> Target {
 /// Prefix by which upstream recognizes its rules, and the reason's name.
 fn comment(cause: Cause) -> Comment {
     let name = cause.reason.name().strip_prefix("kuma-").unwrap_or(cause.reason.name());
-    format!("{COMMENTS}{name}").parse().expect("names of reasons fit behind the prefix")
+    format!("{COMMENTS}{name}").parse().expect("reason names fit after the prefix")
 }

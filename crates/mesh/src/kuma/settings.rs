@@ -101,7 +101,7 @@ settings! {
             "Omit comments that are not needed to recognize the rules";
         InboundPortsForUids: "" _ ["KUMA_TRANSPARENT_PROXY_REDIRECT_INBOUND_EXCLUDE_PORTS_FOR_UIDS"]
             key "redirect.inbound.excludePortsForUIDs" joined ";" example "" features [PortsByUser]
-            refused ["is not possible: inbound packets have no user, so each of its ports would be excluded for all callers",
+            refused ["is not possible: inbound packets have no user, so the ports would be excluded for all callers",
                 "use {--exclude-inbound-ports}"], Value("[[PROTO:]PORTS:]UID;.."),
             "Must be empty: inbound packets have no user";
     }

@@ -11,19 +11,19 @@ pub(super) const CONTROL_PORT: Port = port(4190);
 /// Port of the proxy's probes and metrics, never captured (`proxy.ports.admin`).
 pub(super) const ADMIN_PORT: Port = port(4191);
 
-/// Chart values, in the form of flags and annotations.
+/// Chart values, as written in flags and annotations.
 pub(super) mod text {
     pub(crate) const INBOUND_LISTENER: &str = "4143";
     pub(crate) const OUTBOUND_LISTENER: &str = "4140";
     pub(crate) const PROXY_ID: &str = "2102";
-    /// Galera replication, excluded if no ports are given (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
+    /// Galera replication ports, excluded by default (`proxyInit.ignoreInboundPorts`, `..OutboundPorts`).
     pub(crate) const SKIPPED_PORTS: &str = "4567,4568";
     pub(crate) const SKIPPED_INBOUND: &str = "4190,4191,4567,4568";
 }
 
 pub(super) const COMMENTS: &str = "proxy-init/";
 
-/// Chains and comments are upstream's. 140 is not in `/etc/iproute2/rt_protos`.
+/// Chains and comments are upstream's. Protocol 140 is unassigned (`/etc/iproute2/rt_protos`).
 pub const OWNERSHIP: Ownership = Ownership {
     name: "linkerd",
     mesh: "linkerd",
@@ -47,13 +47,13 @@ const PROXY_INIT: Predecessor =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subnet {
     pub(super) network: Cidr,
-    /// The network as given: digits, letters, dots, colons and a slash, for its rule's comment.
+    /// The network as given: digits, letters, dots, colons and a slash, for the rule's comment.
     pub(super) written: String,
 }
 
 const UNSET: &str = "-1";
 
-/// Defaults of `proxy-init` that differ from the charts'.
+/// `proxy-init` defaults that differ from the chart defaults.
 pub const IMPLICIT_DEFAULTS: &[(Setting, &str)] = &[(Linkerd::ProxyUid, UNSET)];
 
 // No host look-ups: users and groups are numbers here, and no rule depends on the pod's addresses. Lists keep their order.

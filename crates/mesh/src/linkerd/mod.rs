@@ -1,4 +1,4 @@
-//! Linkerd's sidecar: its `proxy-init` rules, all for TCP in the table `nat`, letter for letter, so that listings are
+//! Linkerd's sidecar: `proxy-init` rules, all for TCP in the table `nat`, reproduced exactly, so that listings are
 //! comparable.
 
 mod config;
@@ -109,12 +109,12 @@ const FORM: Form = Form {
     ],
     switches: &[],
     argument: |_, _, _, _| None,
-    // Like linkerd's plugin; its injector has no node configuration to extend.
+    // As linkerd's plugin does; the injector lacks a node configuration.
     added_to: &[Linkerd::InboundPortsToIgnore],
     more,
 };
 
-/// Adds the proxy's own ports, which annotations may change, and the API server's, which the control plane calls directly.
+/// Excludes the proxy's ports, which annotations may change, and the API server's ports, which the control plane calls directly.
 fn more(pod: &Pod, settings: &mut GivenSettings) {
     let own = [("control-port", CONTROL_PORT), ("admin-port", ADMIN_PORT)].map(|(name, default)| {
         let given = pod.annotations.get(&format!("config.linkerd.io/{name}"));
@@ -138,7 +138,7 @@ fn more(pod: &Pod, settings: &mut GivenSettings) {
     }
 }
 
-/// Annotations that linkerd's injector reads or writes (`pkg/k8s/labels.go`), other than the settings'.
+/// Annotations that linkerd's injector reads or writes (`pkg/k8s/labels.go`), except settings.
 const ANNOTATIONS: KnownAnnotations = KnownAnnotations {
     deciding: &[
         "config.linkerd.io/admin-port control-port",

@@ -11,7 +11,7 @@ use crate::{Problems, istio::annotations::STATUS_PORT, istio::defaults::PROXY_ID
 use rules::{Cidr, Port, PortRange};
 use std::collections::BTreeMap;
 
-/// Settings of a pod; missing ones come from `defaults`, then from the mesh's own.
+/// Settings of a pod; missing ones come from `defaults`, then from the mesh's defaults.
 pub fn annotated(pod: &Pod, title: &str, defaults: &Raw) -> GivenSettings {
     let settings = match mesh_of(pod, defaults) {
         Some((of, source)) => of_mesh(pod, defaults, of, source),
@@ -53,7 +53,7 @@ fn of_istio(pod: &Pod, defaults: &Raw) -> GivenSettings {
     settings
 }
 
-/// The mesh, if not Istio's sidecar. If neither the pod nor Istio's injector shows one, the defaults decide.
+/// The mesh, if not Istio's sidecar. Without signs of a mesh or Istio's injection record, the defaults decide.
 fn mesh_of(pod: &Pod, defaults: &Raw) -> Option<(Mesh, Source)> {
     let is_seen_by_istio = pod.annotations.contains_key(STATUS);
     let of_defaults = || Some((defaults.mesh(), defaults.get(Setting::Mesh)?.source.clone()));
@@ -185,9 +185,9 @@ impl GivenSettings {
 
 type FormFault<'a> = (&'a str, String);
 
-/// Istio refuses other values when the pod is created (`validate.go`), so previews must not promise rules for them.
+/// Istio refuses other values at pod creation (`validate.go`), so previews must not promise rules for such pods.
 impl AnnotationForm {
-    /// Faults in Istio's form of the value, in at most [`Problems::MAX_ITEMS`] items.
+    /// Faults in the value under Istio's rules, at most [`Problems::MAX_ITEMS`].
     pub fn faults(self, value: &str) -> Vec<FormFault<'_>> {
         let fault: fn(&str) -> Option<FormFault<'_>> = match self {
             Self::Mode => return Vec::new(),

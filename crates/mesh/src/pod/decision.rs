@@ -1,5 +1,5 @@
-//! Reasons for a plugin not to capture a pod: Istio's, in its order (`cni/pkg/plugin/plugin.go`), after host networking and
-//! other meshes' pods. Without a spec, the injector's record replaces the containers.
+//! Reasons why a plugin does not capture a pod: host networking, another mesh's reasons, then Istio's, in upstream's order
+//! (`cni/pkg/plugin/plugin.go`). Without a spec, the injector's record replaces the containers.
 
 use super::facts::{Pod, STATUS};
 use super::{given::GivenSettings, mesh};
@@ -25,7 +25,7 @@ pub enum Skip {
     /// The pod opts out: by a label or annotation that refuses injection, by a mode, or by the proxy's container.
     Chosen(String),
     NotInjected,
-    /// The same for a running pod, which will never be injected.
+    /// Reason for an existing pod, which is never injected.
     Started(Box<Skip>),
     /// Another mesh's reason, not Istio's; `before` is true if that mesh's injector has not changed the pod yet.
     OfMesh {
@@ -141,7 +141,7 @@ pub(super) fn speaks_istio(pod: &Pod) -> bool {
         || mesh::metadata_names(pod).any(|name| mesh::is_named_within(name, "istio.io"))
 }
 
-/// The label, if present, decides alone.
+/// A label overrides the annotation.
 fn refused(pod: &Pod) -> Option<Skip> {
     let label = pod.labels.as_ref().and_then(|labels| labels.get(INJECT));
     let (text, kind) = match label {

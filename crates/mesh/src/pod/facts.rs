@@ -18,7 +18,7 @@ pub struct Pod {
 pub struct Spec {
     pub host_network: bool,
     pub runtime_class: String,
-    /// Default for containers without their own.
+    /// Default for containers that set none.
     pub run_as_user: Option<String>,
     pub run_as_group: Option<String>,
     pub init_containers: Vec<Container>,
@@ -80,7 +80,7 @@ impl Pod {
         Self { name: name.to_owned(), namespace: namespace.to_owned(), annotations, ..Self::default() }
     }
 
-    /// The proxy's container, even as an init container.
+    /// The proxy's container, possibly an init container.
     pub fn proxy(&self) -> Option<&Container> {
         let spec = self.spec.as_ref()?;
         spec.containers.iter().chain(&spec.init_containers).find(|container| container.name == PROXY)

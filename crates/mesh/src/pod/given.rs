@@ -1,4 +1,4 @@
-//! Settings of a pod, and faults in their form before parsing.
+//! Settings of a pod, and faults found before parsing.
 
 use crate::sources::{Given, PodOrigin, Raw, Source};
 use crate::{
@@ -14,7 +14,7 @@ pub struct GivenSettings {
     faults: Vec<SettingFault>,
 }
 
-/// A problem that counts unless another layer gives the setting.
+/// A problem, unless another layer gives the setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SettingFault {
     setting: Option<Setting>,
@@ -77,8 +77,8 @@ impl GivenSettings {
         }))
     }
 
-    /// Reads the capture settings of a pod's ProxyConfig, if any; the injector reports its other problems. Fields have their
-    /// JSON names or the definition's, as in Protocol Buffers.
+    /// Reads the capture settings of a pod's ProxyConfig, if any; the injector reports its other problems. Fields may have
+    /// JSON or Protocol Buffers names.
     pub(super) fn read_proxy_config(&mut self, annotations: &BTreeMap<String, String>) {
         let Some(text) = annotations.get(PROXY_CONFIG) else { return };
         let config = match values(PROXY_CONFIG, text) {

@@ -99,7 +99,7 @@ fn script<'a>(words: &[&'a String]) -> Option<&'a String> {
     words.get(at + 1).copied()
 }
 
-/// Mesh of a container's flags, that mesh's form if the program is its own, and the index of the first argument.
+/// Mesh of a container's flags, the mesh's form if the program is the mesh's own, and the first argument's index.
 fn program(
     container: &Container,
     words: &[&String],
@@ -246,7 +246,7 @@ impl<'a> Environment<'a> {
         environment
     }
 
-    /// Expands references; a reference to an unset variable stays, and a variable of unknown value is the error.
+    /// Expands references; one to an unset variable stays; a variable with an unknown value is the error.
     fn expand<'t>(&self, text: &'t str) -> Result<String, &'t str> {
         let mut expanded = String::new();
         let mut rest = text;

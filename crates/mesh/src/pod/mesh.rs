@@ -1,4 +1,4 @@
-//! The mesh of a pod, and each mesh's way of giving settings: a [`Form`]. Istio's is the table [`crate::settings::mapping`].
+//! The mesh of a pod, and each mesh's [`Form`] of settings; for Istio, the table [`crate::settings::mapping`].
 
 use super::decision::{Skip, speaks_istio};
 use super::facts::{Pod, STATUS};
@@ -20,24 +20,24 @@ pub(crate) enum Argument {
 
 pub(crate) struct Form {
     pub(crate) init_containers: &'static [&'static str],
-    /// Programs of such a container, by the last part of the path. Flags follow the last word that names a program.
+    /// Programs of such a container, by file name. Flags follow the last word that names a program.
     pub(crate) commands: &'static [&'static str],
     /// True if such a container reads annotations for settings that its flags do not give.
     pub(crate) init_reads_annotations: bool,
     /// Defaults of such a container's program that differ from the setting's default.
     pub(crate) implied: &'static [(Setting, &'static str)],
-    /// Switches with which such a container sets no rules, and the reason.
+    /// Switches that make such a container set no rules, and the reason.
     pub(crate) idle: &'static [(Setting, &'static str)],
     /// Container of the proxy; `None` if the proxy runs outside the pod.
     pub(crate) proxy: Option<&'static str>,
     pub(crate) signs: &'static [MetadataMark],
-    /// Domains of the mesh's labels and annotations: a pod with one, and nothing of another mesh, belongs to the mesh.
+    /// Domains of the mesh's labels and annotations, which assign a pod to the mesh unless another mesh has signs.
     pub(crate) domains: &'static [&'static str],
     pub(crate) refusals: &'static [MetadataMark],
     /// Labels and annotations that the injector sets; empty if pods need no injection.
     pub(crate) injected: &'static [MetadataMark],
     pub(crate) presets: &'static [(Setting, &'static str)],
-    /// Lower-case annotation values for switches, besides those of Go's `strconv.ParseBool`, and their meanings.
+    /// Lower-case switch values in annotations, beyond Go's `strconv.ParseBool`, and their meanings.
     pub(crate) switches: &'static [(&'static str, &'static str)],
     /// Reads the settings inside an init container's argument, with the source of each key.
     pub(crate) argument: fn(&Pod, Setting, &str, KeySource<'_>) -> Option<Argument>,
@@ -133,7 +133,7 @@ pub struct MeshSign {
     pub is_present: bool,
 }
 
-/// First sign of each mesh in a pod or, if the pod has none, in its namespace. Only injected pods have Istio's.
+/// First sign of each mesh in a pod, else in its namespace. Only injected pods have Istio's signs.
 pub fn signs(
     pod: &Pod,
     namespace_labels: &MetadataTexts,
@@ -215,7 +215,7 @@ mod tests {
         spec.init_containers = std::mem::take(&mut spec.containers);
         check(&native, &[], &[], "kuma true its container kuma-sidecar");
         own(&[("linkerd.io/inject", " enabled ")], &[], "linkerd false its linkerd.io/inject");
-        // The pod's own value wins over the namespace's, and there a label over an annotation.
+        // The pod's own value wins over the namespace's, and the namespace's label over its annotation.
         let enabled = ("linkerd.io/inject", "enabled");
         check(&pod(&[("linkerd.io/inject", "disabled")], &[]), &[enabled], &[enabled], "");
         check(&pod(&[], &[]), &[("linkerd.io/inject", "disabled")], &[enabled], "");

@@ -37,14 +37,14 @@ pub fn kinds() -> impl Iterator<Item = &'static str> + Clone {
 
 const MAX_PODS: usize = 10_000;
 
-/// Lists within lists make no sense, but are read.
+/// Nested lists are read to this depth.
 const DEEPEST: usize = 8;
 
 pub type FieldPath = &'static [&'static str];
 
 #[derive(Clone, Debug)]
 pub struct KubernetesObject {
-    /// Items of a typed list have its kind and version.
+    /// Items of a typed list inherit kind and version.
     pub value: Value,
     /// Number of the document, from 1.
     pub document: usize,
@@ -54,7 +54,7 @@ pub struct KubernetesObject {
 }
 
 impl KubernetesObject {
-    /// Parses the objects of a file; lists are replaced with their items. `name` is the file's.
+    /// Parses the objects of the file `name`, replacing lists with their items.
     pub fn all(name: &str, text: &str) -> Result<Vec<Self>, Problems> {
         let mut found = Vec::new();
         for (tree, document) in documents(name, text, None)?.into_iter().zip(1..) {
@@ -141,7 +141,7 @@ impl KubernetesObject {
         self.known_path(false).filter(|path| at(&self.value, path).is_some())
     }
 
-    /// Like [`Self::template`], also in kinds with unknown controllers. A kind without version or group counts as known.
+    /// Like [`Self::template`], also for kinds with unknown controllers. A kind without version or group counts as known.
     pub fn readable_template(&self) -> Option<FieldPath> {
         let is_unclear = ["", "v1"].contains(&self.api_version());
         self.known_path(is_unclear).or_else(|| self.foreign_path())
@@ -206,9 +206,9 @@ pub struct ManifestObject {
     pub kind: String,
     pub pod: Pod,
     pub problems: Vec<InputProblem>,
-    /// Remarks about keys in places where no program reads them.
+    /// Remarks about misplaced keys, which no program reads.
     pub remarks: Vec<Finding>,
-    /// Its namespace's standard, if the manifest contains the namespace.
+    /// The namespace's standard, if the manifest contains the namespace.
     pub enforced: Option<Standard>,
 }
 

@@ -100,7 +100,7 @@ fn by_init(setter: &Init, annotations: &GivenSettings, object: &ManifestObject) 
             "its init container {name} takes variables from another object (envFrom), which may add options"
         )));
     }
-    // An init container that reads annotations itself contradicts only settings that its arguments also give.
+    // Annotations that an init container reads itself can contradict only its arguments.
     let counts = "the init container's value is used";
     warnings.extend(disagreements(setter, &annotations.raw, setter.reads_annotations, counts));
     Reading {
@@ -142,7 +142,7 @@ fn by_plugin(
         if name != init::VALIDATION {
             warnings.push(of_form(format!("its init container {name} sets no rules: {idle}")));
         }
-        // It sets nothing, so its missing settings do not matter.
+        // An idle container's missing settings do not matter.
         warnings.extend(disagreements(init, &settings.raw, true, "a plugin reads the pod's annotations"));
     }
     Reading { settings, skip, warnings, ..Reading::default() }
@@ -223,7 +223,7 @@ fn applications(pod: &Pod) -> Vec<Application> {
     others.map(|container| application(spec, container)).collect()
 }
 
-/// Names of proxies, and of containers that the injector added, by its own record: templates choose these names.
+/// Names of proxies and of injected containers, from the injector's record: templates choose these names.
 fn injected(pod: &Pod) -> BTreeSet<String> {
     let proxies = Mesh::ALL.iter().filter_map(|mesh| mesh.pods()?.proxy).chain([PROXY]).map(str::to_owned);
     let status = pod.status();
@@ -309,7 +309,7 @@ fn remarks_of_containers(object: &ManifestObject, reading: &Reading) -> Vec<Find
     remarks
 }
 
-/// The annotation of the Network Plumbing Working Group's specification.
+/// Annotation in the Network Plumbing Working Group's specification.
 const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
 /// Multus networks that call a mesh's plugin: they have no interface.

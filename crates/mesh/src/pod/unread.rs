@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// A third kind would be a value that counts upstream and that no code here reads.
+    /// Any other annotation would affect capture upstream, but not here.
     #[test]
     fn a_known_annotation_decides_about_capture_or_has_no_meaning_for_it() {
         const VALUES: [&str; 11] = [

@@ -21,7 +21,7 @@ pub struct ScopeLevel {
     pub level: &'static str,
 }
 
-/// Returns the default level and the named scopes' levels. An `all` anywhere overrides both; of several, the first wins.
+/// Returns the default level and the named scopes' levels. An `all` overrides other levels; the first `all` wins.
 pub fn by_scope(items: Vec<ScopeLevel>) -> (Option<&'static str>, Vec<ScopeLevel>) {
     if let Some(all) = items.iter().find(|item| item.scope == "all") {
         return (Some(all.level), Vec::new());

@@ -1,4 +1,4 @@
-//! Settings common to all meshes: operation, place and output. Capture settings are in each mesh's own table.
+//! Settings common to all meshes: operation, input and output. Capture settings are in each mesh's own table.
 
 use super::SettingKind::{Switch, Value};
 use super::{Setting, SettingTable, settings};
@@ -47,14 +47,14 @@ settings! {
     }
     Manifest {
         Filename: "filename" 'f' [] example "pod.yaml", Value("FILE"),
-            "Read settings from a pod or workload manifest (file, - for standard input, or JSON); other flags \
-             override them";
+            "Pod or workload manifest with settings: a file, - for standard input, or JSON; other flags \
+             override it";
     }
     Facts {
         PodIps: "pod-ips" _ [] example "10.1.2.3,fd00::3", Value("IP,.."),
-            "Pod addresses, instead of the interfaces'";
+            "Pod addresses, instead of detected ones";
         DnsServers: "dns-servers" _ [] example "10.96.0.10", Value("IP,.."),
-            "DNS servers, instead of resolv.conf's; empty means none";
+            "DNS servers, overriding resolv.conf; empty means none";
         IptablesVersion: "iptables-version" _ ["IPTABLES_VERSION"] example "1.8.9", Value("VERSION"),
             "iptables version, such as 1.8.9, instead of the detected one";
     }
@@ -62,7 +62,7 @@ settings! {
         RunValidation: "run-validation" _ ["RUN_VALIDATION"], Switch,
             "Check with real connections that capture works; exit with 126 if it does not";
         SkipRuleApply: "skip-rule-apply" _ ["SKIP_RULE_APPLY"], Switch,
-            "Set no rules; only validate another program's";
+            "Set no rules; only validate existing rules";
         ProbePort: "iptables-probe-port" _ ["IPTABLES_PROBE_PORT"] example "15002", Value("PORT"),
             "Port to call if the rules name none [default: 15002]";
         ProbeTimeout: "probe-timeout" _ ["PROBE_TIMEOUT"] example "5s", Value("TIME"),

@@ -1,4 +1,4 @@
-//! Names settings as their source does: an annotation's author sees the annotation's name, not a flag's. Messages contain
+//! Names settings as their source does: an annotation's author sees the annotation's name, not a flag. Messages contain
 //! placeholders (`{-i} '*'`, `{--proxy-uid}`), which are replaced here.
 
 use super::raw::{Given, Raw, Source};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dialect {
-    /// Only names that differ from the flag's.
+    /// Only names that differ from flags.
     names: BTreeMap<Setting, String>,
     defaults: BTreeSet<Setting>,
 }

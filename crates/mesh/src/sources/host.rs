@@ -35,7 +35,7 @@ pub trait Host {
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>>;
 
-    /// True if a pod may still lack addresses; otherwise that is a problem.
+    /// False if missing addresses are a problem.
     fn may_lack_addresses(&self) -> bool {
         false
     }

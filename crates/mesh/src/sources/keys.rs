@@ -13,7 +13,7 @@ pub struct File {
     pub problems: Vec<InputProblem>,
 }
 
-/// True for a configuration itself, which the injectors of Kuma 2.9 to 2.13 write instead of a file's name.
+/// True for a configuration itself, which the injectors of Kuma 2.9 to 2.13 write instead of a file name.
 pub fn is_text(value: &str) -> bool {
     value.contains('\n') || value.contains(": ") || value.trim_start().starts_with('{')
 }
@@ -34,7 +34,7 @@ pub fn read(rows: &[SettingRow], name: &str, text: &str, source: impl Fn(&str) -
     }
     for (group, known) in groups {
         match group {
-            // Any key is accepted: eBPF is unsupported.
+            // Keys are not checked: eBPF is unsupported.
             "ebpf" => drop(reader.mapping(group)),
             _ => reader.only(group, &Vec::from_iter(known)),
         }

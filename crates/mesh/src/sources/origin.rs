@@ -5,7 +5,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectPlace {
-    /// Empty without a file, as for an object of an API server.
+    /// Empty without a file, as for an object from an API server.
     pub file: Arc<str>,
     /// The whole file.
     pub text: Arc<str>,

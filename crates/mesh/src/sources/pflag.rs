@@ -48,7 +48,7 @@ pub fn mesh_of(words: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Option<Mes
     let flag = Setting::Mesh.row().option();
     let mut words = words.into_iter().map(|word| text(word.as_ref())).take_while(|word| word != "--");
     let mut mesh = None;
-    // A misspelt name is refused later; until then it counts as the nearest one.
+    // A misspelt name is refused later; until then it counts as the nearest name.
     let intended = |value: String| Mesh::nearest(value.trim()).and_then(|name| name.parse().ok());
     while let Some(word) = words.next() {
         let value = match word.strip_prefix(&flag) {
@@ -78,7 +78,7 @@ pub fn unknown(name: &str, flags: &Flags) -> String {
     }
 }
 
-/// Problem with a word that belongs to no flag. Most are switch values.
+/// Problem with a word that belongs to no flag, usually a switch value.
 pub fn stray(flags: &Flags) -> String {
     let switches = || flags.rows().filter(|row| row.kind == SettingKind::Switch);
     let known = switches().find(|row| row.long == "dry-run").or_else(|| switches().next());

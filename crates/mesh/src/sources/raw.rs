@@ -104,7 +104,7 @@ impl Raw {
     }
 
     /// Takes the flags and, for every other setting that the command `takes`, the first of its variables that `variable` finds.
-    /// As in upstream, an empty variable counts as unset, unless the setting has no flag. So does a Service's address.
+    /// As in upstream, empty variables count as unset, unless the setting has no flag; Service addresses always do.
     pub fn new(
         flags: impl IntoIterator<Item = (Setting, String)>,
         takes: impl Fn(&SettingRow) -> bool,
@@ -151,7 +151,7 @@ impl Raw {
         self.get(Setting::Mesh).and_then(|given| given.value.trim().parse().ok()).unwrap_or_default()
     }
 
-    /// True if flags describe rules or name another mesh. Variables don't count, as a proxy's container has the pod's.
+    /// True if flags describe rules or name another mesh. Variables don't count: a proxy's container has them anyway.
     pub fn describes_rules(&self) -> bool {
         let names_rules = |setting: Setting| {
             setting.describes_rules() || (setting == Setting::Mesh && self.mesh() != Mesh::default())

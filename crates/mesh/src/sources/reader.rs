@@ -16,7 +16,7 @@ pub struct SettingReader<'a> {
 }
 
 impl<'a> SettingReader<'a> {
-    /// Starts with the problems found `before`, and problems common to all types.
+    /// Starts with the problems found `before`; refuses control characters in values.
     pub fn new(raw: &'a Raw, before: Vec<InputProblem>) -> Self {
         let is_refused = |(setting, given): &(Setting, &Given)| match *setting {
             Setting::PluginEntry => is_no_text(&given.value.replace(['\r', '\n'], " ")),
@@ -219,7 +219,7 @@ impl<'a> SettingReader<'a> {
         self.read_items(setting, &items, &source, read)
     }
 
-    /// Reads items until too many are wrong, and none of an overlong list. Keeps only the first warnings.
+    /// Reads no overlong list, and stops after too many wrong items. Keeps only the first warnings.
     fn read_items<T>(
         &mut self,
         setting: Setting,

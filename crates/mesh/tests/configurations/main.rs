@@ -140,7 +140,7 @@ fn described(call: &str) -> String {
     text
 }
 
-/// Each packet meets a rule with the limit's reason, once fulfilling its conditions and once not.
+/// Each packet meets a rule with the limit's reason, once matching the rule's conditions, once not.
 fn limits(mesh: Mesh) -> String {
     let (own, outside, loopback) = ("10.1.0.9:4000", "192.0.2.1:80", "127.0.0.53:53");
     let leaving = |interface: &str| Direction::Outbound {

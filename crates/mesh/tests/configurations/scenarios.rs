@@ -1,4 +1,4 @@
-//! Scenario calls produce the rules and the table beside them (`rules/scenarios`).
+//! Each scenario's call produces the rules and table beside it (`rules/scenarios`).
 
 use mesh::preview::{self, Preview};
 use mesh::settings::{self, Setting};

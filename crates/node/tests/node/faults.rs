@@ -114,7 +114,7 @@ fn an_exchanged_token_is_read_again_and_never_logged() {
     until("the old one is refused", || program.log().contains("\"kind\":\"unauthorized\""));
     fs::write(&token, "the-second-secret").expect("written");
     is_deleted(&scene.cluster, "second");
-    // Each call uses the new token, not only the watch.
+    // All calls use the new token, not only the watch.
     scene.cluster.admit("the-third-secret");
     fs::write(&token, "the-third-secret").expect("written");
     is_deleted(&scene.cluster, "third");

@@ -93,7 +93,7 @@ fn a_pod_of_linkerd_is_repaired_with_its_own_rules() {
     assert_eq!(code, Some(0), "{log}");
     let set = rules(&sandbox);
     assert!(set.contains("table inet sidecar_init_linkerd") && set.contains("9999"), "{set}{log}");
-    // No rules are added to another mesh's.
+    // Another mesh's rules get no additions.
     pod["metadata"]["annotations"] = json!({ "kuma.io/sidecar-injected": "true" });
     pod["spec"]["containers"][0]["name"] = "kuma-sidecar".into();
     pod["status"]["initContainerStatuses"][0]["restartCount"] = 2.into();

@@ -20,7 +20,7 @@ impl Scene {
         self.cluster.find("pods", "shop", name).unwrap_or_default()
     }
 
-    /// Starts `sidecar-node repair` with these flags too; without an interval, it ignores the namespaces of other tests.
+    /// Starts `sidecar-node repair` with these additional flags; without an interval, it ignores other tests' namespaces.
     pub(crate) fn start(&self, flags: &[&str]) -> Logged {
         self.start_by(&mut seccomp::command("sidecar-node", Path::new(PROGRAM.path)), flags)
     }

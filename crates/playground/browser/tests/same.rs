@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-/// Packets of every kind, valid for both.
+/// Various packets, valid in page and binary.
 const PACKETS: [&str; 6] = [
     "10.0.0.5:443",
     "8080",
@@ -21,7 +21,7 @@ const PACKETS: [&str; 6] = [
     "[fd00:5::1]:443 --source fd00::3",
 ];
 
-/// The binary's answer beside a file `manifest`, or the problems.
+/// Runs the binary in `folder`; returns its answer or problems.
 fn binary(folder: &Path, words: &[&str], variables: &[(String, String)]) -> Result<String, Vec<String>> {
     let mut command = Command::new(program());
     let output = command.env_clear().envs(variables.iter().cloned()).current_dir(folder).args(words).output();

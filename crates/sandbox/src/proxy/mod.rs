@@ -1,8 +1,7 @@
 //! Small proxy for a sandbox: accepts connections that the rules redirect to it, logs them, and forwards them to their
 //! original destination.
 //!
-//! [`ExpectedProxy`] contains the differences between meshes' proxies, so this one can replace any of them. Parses no
-//! protocol.
+//! [`ExpectedProxy`] contains the differences between meshes' proxies, so this one can replace any proxy. It parses no protocol.
 
 use super::{network::name_servers, serve};
 use rules::{Family, Port, PortRange, Protocol};
@@ -62,7 +61,7 @@ pub(super) fn start(facts: ExpectedProxy, log: PipeWriter) -> io::Result<()> {
             }
         }
         if let Some(agent) = facts.agent() {
-            // Only the rules send DNS queries there.
+            // Only the rules send queries to loopback.
             let loopback =
                 if host.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { IpAddr::from(Ipv6Addr::LOCALHOST) };
             let agent = SocketAddr::from((loopback, agent));
@@ -90,7 +89,7 @@ impl SandboxProxy {
             }
             ConnectionKind::Inbound => ("inbound", peer.to_string()),
         };
-        // The local port of a transparent connection is the original one.
+        // The local port of a transparent connection is the original port.
         let port = if to == own { self.listener_of(kind) } else { own.port() };
         let log = |note: &str| self.log_line(&format!("{name} {to} -> {port}, from {from}{note}"));
         match self.call(kind, client, to) {
@@ -211,11 +210,11 @@ pub(crate) fn name(query: &[u8]) -> Option<String> {
     }
 }
 
-/// Relays bytes between two connections until both have ended. The end of one direction is forwarded while the other continues,
-/// and a reset as a reset. Fails if a side resets its connection or becomes unreachable; the other is then reset too.
+/// Relays bytes between two connections until both have ended. The end of one direction is forwarded while the other continues;
+/// resets are forwarded too. Fails if a side resets its connection or becomes unreachable; the other is then reset too.
 pub(crate) fn relay(one: &TcpStream, other: &TcpStream) -> io::Result<()> {
     for stream in [one, other] {
-        // Small answers are not delayed for more data.
+        // Small responses are not delayed for more data.
         stream.set_nodelay(true)?;
     }
     let has_failed = AtomicBool::new(false);

@@ -1,5 +1,5 @@
-//! Calls mutating webhooks when an object is created, like the API server: by each configuration's selectors and rules, in the
-//! order of names, over TLS verified with `caBundle`.
+//! Calls mutating webhooks when an object is created, like the API server: by each configuration's selectors and rules, in name
+//! order, over TLS verified with `caBundle`.
 
 use super::{
     kinds::Target,
@@ -151,7 +151,7 @@ fn one(
     patched().map_err(failed)
 }
 
-/// The response in a review that matches the request.
+/// Returns a review's response if it matches the request.
 fn read(body: &[u8], uid: &str, requested: &Value) -> io::Result<Value> {
     let review: Value = serde_json::from_slice(body)?;
     let response = &review["response"];

@@ -27,7 +27,7 @@ pub(crate) fn of_token(state: &State, token: &str) -> Option<User> {
 
 pub(crate) fn refusal(state: &State, user: &User, access: &Access) -> Option<String> {
     let User::Account(namespace, name) = user else { return None };
-    // Every cluster's `system:basic-user` grants it.
+    // Every cluster's `system:basic-user` grants this.
     if access.resource == "selfsubjectaccessreviews" {
         return None;
     }

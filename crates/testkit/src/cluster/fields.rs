@@ -7,7 +7,7 @@ use super::{
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Place of a value, in `fieldsV1` segments: `f:NAME`, and `k:{"KEY":VALUE}` for a list item.
+/// Path to a value, in `fieldsV1` segments: `f:NAME`, and `k:{"KEY":VALUE}` for a list item.
 type Path = Vec<String>;
 
 /// How a manager came to own a field.
@@ -34,7 +34,7 @@ const UNOWNED: [&str; 8] = [
     "uid",
 ];
 
-/// Values of an object by their places.
+/// An object's values by path.
 fn leaves(object: &Value, kind: &Kind) -> BTreeMap<Path, Value> {
     let mut found = BTreeMap::new();
     for (name, value) in object.as_object().into_iter().flatten() {

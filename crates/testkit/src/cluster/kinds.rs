@@ -27,7 +27,7 @@ pub struct Access {
 
 pub type Rule = (String, String, String);
 
-/// Plural, kind, is namespaced, has a status.
+/// `(plural, kind, is_namespaced, has_status)`.
 type Row = (&'static str, &'static str, bool, bool);
 
 const BUILT_IN: &[(&str, &str, &[Row])] = &[

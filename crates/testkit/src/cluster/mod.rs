@@ -1,12 +1,12 @@
 //! A Kubernetes API server over HTTPS for tests, for any resource: versions, watches with bookmarks, preconditions, all four
-//! kinds of patch, field managers, refusals, and faults on demand. For pods it calls webhooks like the real one and applies Pod
-//! Security Standards to the result. It has a garbage collector and RBAC for service accounts.
+//! kinds of patch, field managers, refusals, and faults on demand. For pods, it calls webhooks like the real server and applies
+//! Pod Security Standards to the result. It has a garbage collector and RBAC for service accounts.
 //!
 //! ```text
 //! let cluster = Cluster::start();
 //! cluster.put(&json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a", "namespace": "shop" } }));
 //! program.arg("--kubeconfig").arg(cluster.kubeconfig());        // or kubectl
-//! cluster.fault("patch", "leases", Fault::Refuse(409));         // the next one of this kind
+//! cluster.fault("patch", "leases", Fault::Refuse(409));         // the next such request
 //! until("it is there", || cluster.find("configmaps", "shop", "x").is_some());
 //! ```
 
@@ -118,7 +118,7 @@ impl Cluster {
         path
     }
 
-    /// Runs kubectl; returns true on success, with its output on both streams.
+    /// Runs kubectl; returns true on success, and the output of both streams.
     pub fn kubectl(&self, arguments: &[&str]) -> (bool, String) {
         let out = Command::new("kubectl")
             // `--kubeconfig` takes precedence.
@@ -172,7 +172,7 @@ impl Cluster {
         self.shared.changed.notify_all();
     }
 
-    /// Injects a fault into the next request of this verb for this resource (plural).
+    /// Injects a fault into the next request with this verb for this resource (plural).
     pub fn fault(&self, verb: &'static str, plural: &'static str, fault: Fault) {
         self.state().faults.push((verb, plural, fault));
     }
@@ -181,7 +181,7 @@ impl Cluster {
         self.state().faults.extend([(verb, plural, fault)].repeat(count));
     }
 
-    /// Injects a fault into all requests of this verb for this resource (plural), until `calm`.
+    /// Injects a fault into all requests with this verb for this resource (plural), until `calm`.
     pub fn storm(&self, verb: &'static str, plural: &'static str, fault: Fault) {
         self.state().storms.push((verb, plural, fault));
     }
@@ -269,7 +269,7 @@ impl Cluster {
         state.version += 1;
         let token = format!("token-{}", state.version);
         let owner = (namespace.to_owned(), name.to_owned());
-        // Written before the token becomes valid, so the file is always the old or the new token.
+        // Written before the token becomes valid, so the file always has a valid token.
         fs::write(self.file(&format!("{namespace}-{name}.token")), &token).expect("written");
         state.tokens.retain(|_, known| *known != owner);
         state.tokens.insert(token, owner);

@@ -1,4 +1,4 @@
-//! A client's connection: its requests in order, injected faults first; also lists and watches.
+//! Serves a client's requests in order, injected faults first; also lists and watches.
 
 use super::{
     authorization::{self, User},
@@ -122,7 +122,7 @@ fn one(connection: &mut Connection, request: &Request, shared: &Shared) -> io::R
     }
 }
 
-/// The client, by token or else by the authority's certificate.
+/// The client, identified by token or by the authority's certificate.
 fn user(connection: &Connection, request: &Request, shared: &Shared) -> Option<User> {
     match request.header("authorization").and_then(|given| given.strip_prefix("Bearer ")) {
         Some(token) => authorization::of_token(&shared.state(), token),
@@ -179,7 +179,7 @@ fn is_selected(request: &Request, target: &Target, object: &Value) -> bool {
     in_namespace && by_field && by_label
 }
 
-/// A list, or one page: the `continue` token has the last item and the version, which must be in the history.
+/// A list or a page: the `continue` token has the last item and version, which must be in the history.
 fn list(request: &Request, target: &Target, shared: &Shared) -> Result<(u16, Value), Refusal> {
     let state = shared.state();
     let token = request.parameter("continue").map(|token| {

@@ -17,13 +17,13 @@ use std::{
 pub enum Fault {
     Slow(Duration),
     Hang,
-    /// The answer has this status; the request has no effect.
+    /// The response has this status; the request has no effect.
     Refuse(u16),
-    /// The answer has this body; the request has no effect.
+    /// The response has this body; the request has no effect.
     Lie(&'static str),
-    /// The answer ends in the middle; the request has no effect.
+    /// The response ends in the middle; the request has no effect.
     Cut,
-    /// The request takes effect, and the connection ends before the answer.
+    /// The request takes effect, and the connection ends before the response.
     Lost,
     /// A watch's version is rejected as too old.
     Gone,
@@ -110,7 +110,7 @@ impl State {
         self.all(plural).find(|object| text(object, "namespace") == namespace && text(object, "name") == name)
     }
 
-    /// An object for a test to change without an event to watches.
+    /// An object that tests may change without a watch event.
     pub fn find_mut(&mut self, plural: &str, namespace: &str, name: &str) -> Option<&mut Value> {
         let objects = self.objects.iter_mut().filter(|((_, of, ..), _)| of == plural);
         let mut objects = objects.map(|(_, entry)| &mut entry.object);
@@ -176,7 +176,7 @@ impl State {
         object
     }
 
-    /// True if the history has a deletion of a resource's object with this name.
+    /// True if the history has a deletion of this object.
     pub fn was_deleted(&self, plural: &str, name: &str) -> bool {
         self.log.iter().any(|happening| {
             let is_of = happening.plural.as_ref().is_some_and(|(_, of)| of == plural);

@@ -135,7 +135,7 @@ fn is_current(desired: &Value, old: &Value) -> Result<(), Refusal> {
     is_still("uid", desired, old, (409, "Conflict"))
 }
 
-/// Same check for a patch, in which another UID is an invalid change.
+/// Same check for a patch, which may not change the UID.
 fn is_patched(desired: &Value, old: &Value) -> Result<(), Refusal> {
     is_still("resourceVersion", desired, old, (409, "Conflict"))?;
     is_still("uid", desired, old, (422, "Invalid"))
@@ -150,7 +150,7 @@ fn is_still(field: &str, desired: &Value, old: &Value, refused: (u16, &'static s
     Ok(())
 }
 
-/// Separates status writes: only the subresource's path changes the status, and it changes no other field.
+/// Separates status writes: only the subresource's path changes the status, and only the status.
 fn divided(mut new: Value, old: &Value, target: &Target) -> Value {
     if target.part == "status" {
         let mut object = old.clone();

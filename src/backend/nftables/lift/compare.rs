@@ -44,7 +44,7 @@ impl Lifter<'_> {
                 if bytes.len() < length && !is_name {
                     return self.unknown_condition();
                 }
-                // Fewer bytes are a prefix of a name or an address.
+                // Fewer bytes are a name or address prefix.
                 let free = u32::try_from(8 * (width(field) - bytes.len())).unwrap_or(u128::BITS);
                 let first = field.data_type().decode(bytes, false).checked_shl(free).unwrap_or(0);
                 let prefixed = first | u128::MAX.checked_shr(u128::BITS - free).unwrap_or(0);
@@ -83,7 +83,7 @@ impl Lifter<'_> {
                 [0x86, 0xdd] => self.ask_family(negated, Family::V6),
                 _ => self.unknown_condition(),
             },
-            // The congestion flags may be set in the first segment or not.
+            // A first segment may or may not set congestion flags.
             RegisterValue::TcpFlags(Some(mask)) if is_equality && mask & ECN == 0 && self.asks_tcp() => {
                 let &[value] = bytes else { return self.unknown_condition() };
                 let matches_syn = (SYN & mask == value) != negated;
@@ -169,7 +169,7 @@ impl Lifter<'_> {
         let has_ranges = set.is_some_and(|set| set.flags & NFT_SET_INTERVAL != 0);
         let field = self.content.part(has_ranges);
         let values = field.zip(set).and_then(|(field, set)| {
-            // A set of states would list whole words of bits.
+            // States are bits: a set would list whole masks.
             (field != Field::ConnState)
                 .then(|| values(set, field.data_type()))?
                 .map(|values| (field, set, values))
@@ -184,13 +184,13 @@ impl Lifter<'_> {
         }
     }
 
-    /// Adds the known conditions on the fields of a key. With several keys, the kernel tests more.
+    /// Adds the known conditions on a key's fields. With several keys, the kernel also tests the combination.
     fn look_up_parts(&mut self, set: &EncodedSet) {
         let mut parts = Vec::new();
         let mut at = 0;
         while at < set.key_length as usize {
             let content = if at == 0 { Some(&self.content) } else { self.further_registers.get(&word(at)) };
-            // A key with a state would hold a whole word of bits.
+            // A key with a state would hold a whole bit mask.
             let part = content.and_then(|content| content.part(false));
             let Some(field) = part.filter(|field| *field != Field::ConnState) else { break };
             parts.push((field, at));

@@ -166,7 +166,7 @@ impl<'a> Lifter<'a> {
             Expression::Tproxy(family) => match self.port() {
                 Some(port) if self.tproxy.is_none() => {
                     let of = family_of(*family);
-                    // For a packet of the other family the rule ends here (`nft_tproxy_eval`).
+                    // For a packet of the other family, the rule ends here (`nft_tproxy_eval`).
                     if let Some(of) = of.filter(|of| self.known_family() != Some(*of)) {
                         self.ask_family(false, of);
                     }
@@ -331,7 +331,7 @@ fn set_by(content: &RegisterValue, is_own: impl Fn(Field) -> bool) -> Option<Mar
     }
 }
 
-/// Expressions of other programs that we never write.
+/// Other programs' expressions that we never write.
 impl Lifter<'_> {
     fn other(&mut self, name: &str, data: &[u8]) {
         if let Some((register @ SECOND_WORD..=LAST_WORD, expression)) = Expression::load_elsewhere(name, data)
@@ -464,7 +464,7 @@ impl Lifter<'_> {
         self.lose("map");
     }
 
-    /// Destination of `dnat`: an address, a range of ports, or both.
+    /// Destination of `dnat`: an address, a port range, or both.
     fn destination(&self, data: &[u8]) -> Action {
         let register = |kind| signed(data, kind);
         let (address, last_address) = (register(NFTA_NAT_REG_ADDR_MIN), register(NFTA_NAT_REG_ADDR_MAX));

@@ -124,7 +124,7 @@ messages! {
     }
 
     ContainerStatus {
-        /// In nanoseconds since 1970; 0 while it runs.
+        /// In nanoseconds since 1970; 0 while running.
         finished_at: i64 = (int64) "6",
         exit_code: i32 = (int32) "7",
     }

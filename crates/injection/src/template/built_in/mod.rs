@@ -75,7 +75,7 @@ static LINKERD: TextTemplate = TextTemplate {
         outbound_port: Some(4140),
         inbound_port: Some(4143),
         uid: Some(2102),
-        // The proxy's policies and its administration.
+        // The proxy's policy and administration ports.
         own_ports: &[4190, 4191],
     },
     rows: OF_LINKERD,
@@ -108,7 +108,7 @@ const OF_LINKERD: &[Row] = &[
 
 const POLICY: &str = "config.linkerd.io/default-inbound-policy";
 const OPAQUE_PORTS: &str = "25,587,3306,4444,5432,6379,9300,11211";
-/// Default networks of a cluster.
+/// Default cluster networks.
 const NETWORKS: &str = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8";
 
 impl TextTemplate {

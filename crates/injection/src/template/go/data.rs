@@ -1,5 +1,5 @@
-//! Template data under Istio's names, filled from a pod and its context like the Go structures that templates expect, with Go's
-//! field names, zeros for unset fields, and Go's order.
+//! Template data under Istio's names, filled from a pod and its context: the structures that templates expect, with Go's field
+//! names and order, and zeros for unset fields.
 
 use crate::{mesh_config::proxy_config, pipeline::unread, template::TemplateContext};
 use gtmpl_ng::{Func, FuncError, Value};
@@ -28,7 +28,7 @@ fn with(value: &Json, text: fn(&str) -> String) -> Value {
     }
 }
 
-/// `text` maps the pod's strings and derived ones; the cluster owner's configuration stays unchanged.
+/// `text` maps the pod's strings and derived strings; the cluster owner's configuration stays unchanged.
 pub(super) fn root(context: &TemplateContext<'_>, text: fn(&str) -> String) -> Value {
     let TemplateContext { pod, sidecar, values, mesh, .. } = *context;
     // Without these annotations, the configuration and the images are the owner's.
@@ -109,7 +109,7 @@ impl GoStructure {
         }
     }
 
-    /// Sorts fields into Go's order for structures that templates print as JSON; others follow.
+    /// Sorts fields that templates print as JSON into Go's order; other fields follow.
     fn sort(self, named: &mut [(String, &Value)]) {
         const OF_PORT: [&str; 5] = ["name", "hostPort", "containerPort", "protocol", "hostIP"];
         let place = |name: &str| match self {
@@ -134,7 +134,7 @@ static UNSET: LazyLock<[HashMap<String, Value>; 7]> = LazyLock::new(|| {
 /// Key that marks a map as a structure of the kind in its value, so that it can be written as JSON again. No field has this name.
 pub(super) const STRUCT: &str = "\0";
 
-/// Go names that differ from the capitalized JSON name (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1); those of rare
+/// Go names that differ from the capitalized JSON name (k8s.io/api/core/v1, k8s.io/apimachinery/pkg/apis/meta/v1); names in rare
 /// volumes and security contexts, which no template uses, are omitted.
 const NAMES: [(&str, &str); 14] = [
     ("apiVersion", "APIVersion"),
@@ -180,7 +180,7 @@ fn structure(object: &Json, shape: GoStructure, text: fn(&str) -> String) -> Has
     let given = object.as_object().into_iter().flatten();
     for (name, value) in given.filter(|(_, value)| !value.is_null()) {
         let value = if shape == GoStructure::Container && unread::is_mark(value) {
-            // Reading them is an error.
+            // Unread variables fail when used.
             Value::from(refuse_unread as Func)
         } else {
             field_value(value, shape.of(name), text)
@@ -195,7 +195,7 @@ fn field_value(value: &Json, shape: GoStructure, text: fn(&str) -> String) -> Va
         (Json::Object(_), GoStructure::Words) => with(value, text),
         (Json::Object(_), _) => Value::Map(structure(value, shape, text)),
         (Json::Array(items), _) => {
-            // Such as DNS options, which are structures.
+            // Items such as DNS options are structures.
             let shape = if shape == GoStructure::Words { GoStructure::Other } else { shape };
             Value::Array(items.iter().map(|item| field_value(item, shape, text)).collect())
         }
@@ -219,7 +219,7 @@ pub(super) fn json_fields(fields: &HashMap<String, Value>) -> Vec<(String, &Valu
     named
 }
 
-/// The same in Go's order.
+/// [`json_fields`] in Go's order.
 pub(super) fn fields_in_order(fields: &HashMap<String, Value>) -> Vec<(String, &Value)> {
     let mut named = json_fields(fields);
     if let Some(mark) = fields.get(STRUCT)
@@ -240,7 +240,7 @@ fn is_left_out(key: &str, value: &Value) -> bool {
             Some(_) => key == "Resources" && json_fields(fields).is_empty(),
             None => fields.is_empty(),
         },
-        // Others are pointers, which JSON omits only if unset.
+        // Other fields are pointers, omitted only if unset.
         Value::Bool(_) | Value::Number(_) => UNSET.iter().any(|zeros| zeros.get(key) == Some(value)),
         Value::Object(_) | Value::Function(_) => false,
     }

@@ -1,12 +1,12 @@
-//! Go templates in the form of Istio's ConfigMap.
+//! Go templates as in Istio's ConfigMap.
 //!
 //! - `text` rewrites parts that the engine lacks, such as method calls; then the engine parses the template.
 //! - `data` makes the template's values, with Go's names.
 //! - The engine renders the template with `functions`; steps, sizes and depth have limits.
 //! - The result is parsed as YAML, and must be a mapping; no string of the pod may be read as structure (`standin`).
 //!
-//! The machine is never read: `env` reads the values' `pilot.env`. No function uses a clock or random numbers. An unsupported
-//! function fails when called, not when parsed, so an unused branch refuses no pod.
+//! Templates can't read the machine: `env` reads the values' `pilot.env`. No function uses a clock or random numbers. An
+//! unsupported function fails when called, not when parsed, so an unused branch refuses no pod.
 
 mod data;
 mod functions;
@@ -49,13 +49,13 @@ impl fmt::Debug for Template {
 }
 
 impl Template {
-    /// Parses a template; `name` is its name in problems. A syntax error has its line.
+    /// Parses a template; `name` is its name in problems. A syntax error includes its line.
     pub fn read(name: &str, text: &str) -> Result<Self, Problems> {
         Ok(Self { name: name.into(), parsed: Arc::new(parsed(name, text, &[])?) })
     }
 
     /// The patch of the pod, and `warnings` about it. Errors: a part of the template can't be rendered, the result is not a
-    /// patch, or a string of the pod would be read as YAML in it.
+    /// patch, or a string of the pod would be read as YAML.
     pub fn render(
         &self,
         context: &TemplateContext<'_>,
@@ -95,9 +95,9 @@ impl Template {
         Ok(filled)
     }
 
-    /// Reports lines in which the pod's strings are read as structure, and the annotations: resolving only such a line's
-    /// stand-ins changes the `intended` patch. Without an intended patch, the template needs structure: keeping only such a
-    /// line's stand-ins prevents a patch.
+    /// Reports lines, or the annotations in them, that are read as structure: resolving only such a line's stand-ins changes the
+    /// `intended` patch. Without an intended patch, the template needs structure: keeping only such a line's stand-ins prevents a
+    /// patch.
     fn refused(&self, context: &TemplateContext<'_>, covered: &str, intended: Option<&Value>) -> Problems {
         const MAX_LINES: usize = 64;
         let lines: Vec<&str> = covered.lines().collect();
@@ -184,7 +184,7 @@ fn malformed(error: &ParseError) -> String {
 /// Template data that later Istio releases lack, and the releases whose templates use it.
 const OLDER: &[(&str, &str)] = &[("EstimatedConcurrency", "1.9 to 1.17")];
 
-/// The engine's message with the innermost place.
+/// The engine's message with the innermost location.
 fn failed(error: &ExecError) -> String {
     match error.as_structured() {
         Some(error) => {
@@ -220,7 +220,7 @@ fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Pr
     Problems::check(text.lines().zip(1..).filter_map(|(line, number)| {
         let nothing = NOTHING.iter().find(|nothing| line.contains(**nothing))?;
         let what = format!(
-            "prints {nothing} in line {number} of its output, for a value that is not set; set it, or give a default"
+            "prints {nothing} on line {number} of its output, for a value that is not set; set it, or give a default"
         );
         Some(InputProblem::with_item(name, line.trim(), what))
     }))?;
@@ -231,7 +231,7 @@ fn patch(name: &str, text: &str, warnings: &mut Vec<String>) -> Result<Value, Pr
         // A template may have no changes for a pod.
         Some(Value::Null) | None => Ok(Value::Object(Map::new())),
         Some(_) => {
-            let text = "renders to YAML that is not a mapping; expected metadata and spec of a pod";
+            let text = "renders to YAML that is not a mapping; expected a pod's metadata and spec";
             Err(Problems(vec![InputProblem::of(name, text)]))
         }
     }
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(patch(" \n# nothing\n"), Ok(json!({})));
         let shown = patch("a:\n- b: <no value>\n- '<nil>'\n").expect_err("nothing").to_string();
         assert!(
-            shown.contains("\"- b: <no value>\" prints <no value> in line 2") && shown.contains("line 3"),
+            shown.contains("\"- b: <no value>\" prints <no value> on line 2") && shown.contains("line 3"),
             "{shown}"
         );
         for (text, expected) in [("- a\n", "not a mapping"), ("a: [\n", "is not YAML")] {

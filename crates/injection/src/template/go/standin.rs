@@ -1,12 +1,12 @@
 //! Stand-ins for characters with a meaning in YAML, which keep a pod's strings from being read as YAML. A template pastes strings
 //! of the pod's author into YAML, with line breaks, quotes and colons. So each template is rendered twice: with the strings, and
 //! with each such character replaced by a meaningless stand-in. Both results, parsed as YAML, must be equal. Functions that read
-//! strings (`eq`, `splitList`, `fromJSON`) get the originals of stand-ins, and their results get stand-ins again; others only
+//! strings (`eq`, `splitList`, `fromJSON`) get stand-ins' originals, and their results get stand-ins again; other functions only
 //! pass strings on.
 
 use gtmpl_ng::Value;
 
-/// First stand-in: a private-use plane of Unicode, with a place for each of 0x10000 characters.
+/// First stand-in: a private-use plane of Unicode, with room for 0x10000 characters.
 const PLANE: u32 = 0xf_0000;
 
 /// True for characters that YAML could read as more than a part of a word. Spaces are excluded, since ordinary strings contain
@@ -46,7 +46,7 @@ pub(super) fn cover(text: &str) -> String {
 }
 
 fn for_char(c: char) -> char {
-    // All characters with a meaning in YAML are in the first plane; one beyond is a stand-in in the pod itself.
+    // All characters with a meaning in YAML are in the first plane; a higher one is the pod's own stand-in.
     let code = if u32::from(c) > 0xffff { u32::from(char::REPLACEMENT_CHARACTER) } else { u32::from(c) };
     char::from_u32(PLANE + code).unwrap_or(c)
 }
@@ -64,7 +64,7 @@ pub(super) fn uncover(text: &str) -> String {
 }
 
 fn has(text: &str) -> bool {
-    // All stand-ins have four bytes, the first of which is this.
+    // All stand-ins have four bytes and begin with 0xf3.
     text.as_bytes().contains(&0xf3) && text.chars().any(|c| original(c) != c)
 }
 

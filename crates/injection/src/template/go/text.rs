@@ -88,13 +88,13 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '.' | '_' | '$')
 }
 
-/// The name at the start of an action's code, and the rest. It ends at spaces, brackets and dots: `if(eq .A 1)`, `with.A`.
+/// The name at the start of an action's code, and the rest. Names end at spaces, brackets and dots: `if(eq .A 1)`, `with.A`.
 fn first_name(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     text.split_at(text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len()))
 }
 
-/// The code of an action with methods, functions and literals in the engine's form.
+/// An action's code, with methods, functions and literals rewritten for the engine.
 fn code(body: &str, lacking: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(body.len());
     // The starts of open brackets, and of the pair that has just been closed.
@@ -182,7 +182,7 @@ fn assigned(body: &str) -> Result<String, String> {
         ("", false) if merges => body.to_owned(),
         ("$_" | "", false) => {
             return Err(format!(
-                "{function} changes {map:?} in place, which must be a variable; write $x := {map} first, then {function} $x"
+                "{function} changes only variables in place, not {map:?}; write $x := {map} first, then {function} $x"
             ));
         }
         _ => body.to_owned(),
@@ -245,7 +245,10 @@ mod tests {
             (" with .A | merge $x }}{{ end ", " with .A | merge $x }}{{ end "),
         ]);
         let made = prepare("{{ $_ := set .Values `k` 1 }}", &|_| None);
-        assert!(made.starts_with("{{ sidecarUnusable \"set changes \\\".Values\\\""), "{made}");
+        assert!(
+            made.starts_with("{{ sidecarUnusable \"set changes only variables in place, not \\\".Values\\\""),
+            "{made}"
+        );
     }
 
     #[test]

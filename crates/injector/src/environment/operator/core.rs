@@ -1,8 +1,7 @@
 //! Scheduling of work: events in, work out, without a clock or network.
 //!
-//! Events are collected until none has come for a while, up to a limit. Changes that break requests are not delayed: a new
-//! active or owning VirtualEnvironment, or the loss of an operator's object. Only the leader acts; a new leader checks all
-//! namespaces.
+//! Events are collected until none has come for a while, up to a limit. Changes that break requests are not delayed: a new active
+//! or owning VirtualEnvironment, or the loss of a managed object. Only the leader acts; a new leader checks all namespaces.
 
 use super::store::{Lost, ObjectStore, Ranking, Resource};
 use backon::ExponentialBackoff;
@@ -16,9 +15,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Maximum delay of work through events, in debounce intervals.
+/// Maximum delay that events cause, in debounce intervals.
 const MAX_DEBOUNCES: u32 = 6;
-/// Delay after a failure, and the longest after several.
+/// Minimum and maximum delay after failures.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
@@ -32,10 +31,10 @@ pub(super) struct Core {
     due: BTreeMap<String, Due>,
     failures: BTreeMap<String, ExponentialBackoff>,
     /// Objects that were recreated immediately, with the active VirtualEnvironment and the time: if one is lost again soon,
-    /// another program deletes it, and repairs must not follow that pace.
+    /// another program deletes it, and repairs must be slower.
     repaired: BTreeMap<Lost, (Option<String>, Instant)>,
-    /// Time at which the last VirtualEnvironment of a namespace was deleted. It may be recreated, so its routes are kept for
-    /// the debounce interval, whatever else is due.
+    /// Time at which a namespace lost its only VirtualEnvironment. It may be recreated, so its routes are kept for the debounce
+    /// interval, whatever else is due.
     abandoned: BTreeMap<String, Instant>,
 }
 
@@ -50,7 +49,7 @@ struct Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WorkOutcome {
     Done,
-    /// The object was changed or deleted meanwhile. A watch is about to report it.
+    /// The object was changed or deleted meanwhile. A watch will report the change.
     Outdated,
     Failed,
 }
@@ -61,8 +60,8 @@ pub(super) struct NamespaceWork {
     pub(super) changes: Changes,
     /// Plan of the active VirtualEnvironment; `None` without one.
     plan: Option<Result<Plan, Problems>>,
-    /// Names and generations of VirtualEnvironments that are not being deleted, the active one first. A generation is the
-    /// plan's, and may be outdated when the status is written.
+    /// Names and generations of VirtualEnvironments that are not being deleted, the active one first. The plan used these
+    /// generations; newer ones may exist when the status is written.
     ranked: Vec<(String, Option<i64>)>,
 }
 
@@ -91,7 +90,7 @@ impl Core {
             self.rank(now);
         }
         for lost in touched.lost {
-            // Without an active one, the garbage collector removes the rest, or a new one is about to come.
+            // Without an active VirtualEnvironment, the garbage collector removes all objects, or a successor comes.
             let acting = self.ranking.get(&lost.namespace).map(|ranked| ranked.first().cloned().flatten());
             if acting.is_some_and(|acting| self.may_repair(&lost, acting, now)) {
                 self.expedite(lost.namespace, now);
@@ -208,7 +207,7 @@ impl Core {
         written.collect()
     }
 
-    /// Ends the work. Failed work is retried after increasing delays; outdated work too, or upon the watch's report.
+    /// Ends the work. Failed or outdated work is retried after increasing delays, outdated work earlier after an event.
     pub(super) fn finished(&mut self, namespace: &str, outcome: WorkOutcome, now: Instant) {
         if outcome == WorkOutcome::Done {
             self.failures.remove(namespace);
@@ -221,7 +220,7 @@ impl Core {
         let due = self.due.entry(namespace.to_owned()).or_insert(again);
         due.is_firm = true;
         due.at = match outcome {
-            // Events that came meanwhile wait too: their work would fail likewise.
+            // Events received meanwhile wait too: their work would also fail.
             WorkOutcome::Failed => due.at.max(again.at),
             WorkOutcome::Outdated | WorkOutcome::Done => due.at.min(again.at),
         };

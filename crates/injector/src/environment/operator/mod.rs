@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! watch       the watched resources            one stream of events, with reduced objects
-//! store       the objects that decide about routes
+//! store       objects that determine routes
 //! core        due work and its time            pure; the library makes the plan
 //! writes      the work's API calls             as long as this process leads
 //! inspection  the status pages
@@ -58,7 +58,7 @@ pub(crate) struct OperatorFlags {
     /// Kubeconfig for the API server, outside a cluster
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Wait until no event has arrived for this time, at most six times as long; deletions of the operator's objects don't wait
+    /// Wait until no event arrives for this time, at most six times as long; deleted operator objects are restored at once
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = within(Duration::ZERO, HOUR))]
     debounce: Duration,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) struct OperatorFlags {
     /// Timeout of other calls
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = within(SECOND, HOUR))]
     call_timeout: Duration,
-    /// Address that answers `environment inspect`
+    /// Address for `environment inspect`
     #[arg(long, value_name = "ADDRESS", default_value = ADDRESS)]
     status_address: SocketAddr,
     /// Address of /metrics, /healthz and /readyz, such as `[::]:8383`
@@ -91,7 +91,7 @@ pub(crate) struct OperatorFlags {
     logging: logging::LoggingFlags,
 }
 
-/// Default address of the status pages, as upstream's.
+/// Default address of the status pages, as in upstream.
 pub(super) const ADDRESS: &str = "127.0.0.1:8000";
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -152,7 +152,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     let identity = identity();
     let place = namespace.as_deref().unwrap_or("(all)");
     tracing::info!(namespace = place, identity, server, %status, metrics = metrics_address, "operating");
-    // Operators of different namespaces have different Leases: they don't wait for each other.
+    // Operators of different namespaces have different Leases, so they don't wait for each other.
     let lease_namespace = flags.lease_namespace.clone().or_else(|| flags.namespace.clone()).unwrap_or(own);
     let mut candidate =
         LeaseCandidate::new(client, &lease_namespace, flags.lease.clone(), identity, flags.lease_duration);
@@ -170,7 +170,7 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     tokio::select! {
         () = termination.wait() => {}
         () = candidate.run(), if !flags.no_lease => {}
-        // Only a panic ends it. The process then ends without renewing its Lease, so another replica leads.
+        // Only a panic ends `rounds`. The process then ends without renewing its Lease, so another replica leads.
         ended = &mut rounds => return ended.map_err(Into::into),
     }
     // Stops writes before another replica may lead.
@@ -185,15 +185,15 @@ async fn operate(flags: &OperatorFlags, level: LogLevelHandle) -> Result<(), Box
     Ok(())
 }
 
-/// Unique name: the host's, which is the pod's, and a number.
+/// Unique name: the hostname (the pod's name) and a number.
 fn identity() -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{:016x}", host.trim(), fastrand::u64(..))
 }
 
-/// The loop passes events to the core, and does due work, one namespace at a time, while events continue.
+/// Loop that passes events to the core, and does due work, one namespace at a time.
 struct EnvironmentOperator {
-    /// The read timeout exceeds a watch's.
+    /// Read timeout longer than a watch.
     client: Client,
     scope: WatchScope,
     core: Rc<RefCell<Core>>,
@@ -204,7 +204,7 @@ struct EnvironmentOperator {
 type InProgress = (String, Pin<Box<dyn Future<Output = WorkOutcome>>>);
 
 impl EnvironmentOperator {
-    /// `unlisted` is held until all resources are listed, which blocks readiness.
+    /// `unlisted` blocks readiness until all resources are listed.
     async fn run(self: Rc<Self>, unlisted: Arc<str>) {
         let mut unlisted = Some(unlisted);
         let mut events = pin!(watch::events(&self.client, &self.scope));

@@ -58,7 +58,7 @@ impl WatchedObject {
         }
     }
 
-    /// True if both result in the same routes.
+    /// True if `other` results in the same routes.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Environment(one, _), Self::Environment(other, _)) => one == other,
@@ -74,7 +74,7 @@ impl WatchedObject {
     }
 }
 
-/// VirtualEnvironments of each namespace that are not being deleted, by UID, in order of precedence.
+/// UIDs of each namespace's VirtualEnvironments, in order of precedence, except those being deleted.
 pub(super) type Ranking = BTreeMap<String, Vec<Option<String>>>;
 
 #[derive(Debug, Default)]
@@ -178,7 +178,7 @@ impl ObjectStore {
         environments.keys().map(|(namespace, _)| namespace.clone()).collect()
     }
 
-    /// Namespaces with a VirtualEnvironment, or with an operator's object.
+    /// Namespaces with a VirtualEnvironment or a managed object.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
         let objects = self.0.iter().flat_map(ResourceTable::known).filter(|(_, fact)| fact.is_ours());
         let of_objects = objects.map(|((namespace, _), _)| namespace.clone());

@@ -68,7 +68,7 @@ fn only_a_leader_acts_and_only_once_all_is_listed() {
     core.handle(Resource::Environments, Event::Apply(environment("demo", "")), now);
     assert_eq!(core.next_due(), None);
     list(&mut core, &shop(), now);
-    assert_eq!(core.next_due(), Some(now), "then at once");
+    assert_eq!(core.next_due(), Some(now), "due at once");
     core.lead(false, now);
     assert!(core.next_due().is_none() && core.start(now).is_none());
     let later = now + 60 * SECOND;
@@ -193,12 +193,12 @@ fn another_acting_or_owning_environment_is_not_delayed() {
     assert!(is_due_at_once(Event::Apply(next.clone())), "a further owner");
     let mut going = demo.clone();
     going["metadata"]["deletionTimestamp"] = json!("2026-02-01T00:00:00Z");
-    assert!(is_due_at_once(Event::Apply(going)), "another is active");
+    assert!(is_due_at_once(Event::Apply(going)), "another becomes active");
     assert!(!is_due_at_once(Event::Delete(demo.clone())), "it was no longer active");
     let mut replaced = next.clone();
     replaced["metadata"]["uid"] = json!("u-replaced");
     assert!(is_due_at_once(Event::Apply(replaced.clone())));
-    assert!(!is_due_at_once(Event::Delete(replaced)), "the last one: a new one may be on its way");
+    assert!(!is_due_at_once(Event::Delete(replaced)), "the last deletion: a successor may follow");
     assert!(is_due_at_once(Event::Apply(demo)));
 }
 
@@ -245,7 +245,7 @@ fn lost_objects_are_made_again_at_once_but_not_repeatedly() {
         core.start(at).is_some()
     };
     assert!(lose(&mut core, "cart", now));
-    assert!(lose(&mut core, "pay", now + SECOND), "another one");
+    assert!(lose(&mut core, "pay", now + SECOND), "another object");
     assert!(!lose(&mut core, "cart", now + 2 * SECOND), "another program deletes it");
     assert_eq!(core.next_due(), Some(now + 7 * SECOND));
     core.start(now + 7 * SECOND).expect("work");
@@ -255,7 +255,7 @@ fn lost_objects_are_made_again_at_once_but_not_repeatedly() {
     core.start(now + 65 * SECOND).expect("work");
     list(&mut core, &shop(), now + 66 * SECOND);
     assert!(core.start(now + 66 * SECOND).is_some());
-    // Without an active environment, they are not needed.
+    // Without an active environment, nothing is restored.
     core.handle(Resource::VirtualServices, Event::Apply(route("last", "demo")), now + 90 * SECOND);
     core.handle(Resource::Environments, Event::Delete(environment("demo", "")), now + 90 * SECOND);
     assert!(!lose(&mut core, "last", now + 91 * SECOND));
@@ -272,7 +272,7 @@ fn outdated_work_waits_for_the_watch_or_a_second() {
     assert_eq!(core.next_due(), Some(now), "the watch was faster");
     core.start(now).expect("work");
     core.finished("shop", WorkOutcome::Outdated, now);
-    assert_eq!(core.next_due(), Some(now + 2 * SECOND), "the second time");
+    assert_eq!(core.next_due(), Some(now + 2 * SECOND), "second delay");
     core.handle(Resource::Deployments, Event::Apply(workload("base.blue")), now + SECOND);
     assert_eq!(core.next_due(), Some(now + 2 * SECOND), "no event delays it");
 }

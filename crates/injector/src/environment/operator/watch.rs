@@ -1,8 +1,7 @@
 //! Watched resources, in one stream of events.
 //!
 //! Lists come in pages, each of which is reduced to the relevant parts before the next is requested. In a workload's pod
-//! template, only the labels are relevant. The rest is most of a Deployment, so parsing skips it, instead of removing it
-//! later.
+//! template, only the labels are relevant. Parsing skips everything else, which is most of a Deployment.
 
 use super::store::Resource;
 use cluster::watch::{self, WatchFailure};
@@ -39,7 +38,7 @@ pub(super) fn resource(of: Resource) -> ApiResource {
         Resource::StatefulSets => ("apps", "v1", "StatefulSet"),
         Resource::VirtualServices => (ISTIO, routes::ISTIO, "VirtualService"),
         Resource::DestinationRules => (ISTIO, routes::ISTIO, "DestinationRule"),
-        // Its only version.
+        // EnvoyFilter's only version.
         Resource::EnvoyFilters => (ISTIO, "v1alpha3", "EnvoyFilter"),
     };
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))

@@ -1,4 +1,4 @@
-//! The operator's writes, one call per step, while this process leads; and its metrics.
+//! The operator's metrics, and its writes, one call per step, while this process leads.
 
 use super::core::{NamespaceWork, WorkOutcome};
 use super::{EnvironmentOperator, store::Resource, watch};
@@ -53,7 +53,7 @@ impl EnvironmentOperator {
                 return WorkOutcome::Failed;
             }
             if let Err((why, error)) = self.status(namespace, &name, &status).await {
-                tracing::warn!(namespace, name, error, "cannot write its status");
+                tracing::warn!(namespace, name, error, "cannot write the status");
                 outcome = outcome.max(why);
             }
         }
@@ -117,7 +117,7 @@ impl EnvironmentOperator {
         });
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(&object);
-        // An older definition may have no status.
+        // Older CRDs may have no status.
         self.call(async { unless_gone(api.patch_status(name, &params, &patch).await) }).await
     }
 

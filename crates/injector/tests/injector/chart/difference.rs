@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Panics with all differences, as a patch from the chart's objects to the others.
+/// Panics with the differences, as a patch from `chart` to `other`.
 pub(super) fn same(what: &str, chart: &[Value], other: &[Value]) {
     let patch = json_patch::diff(&by_name(chart), &by_name(other));
     assert!(patch.is_empty(), "{what}: the chart differs\n{patch}");
@@ -20,8 +20,8 @@ fn by_name(objects: &[Value]) -> Value {
     json!(found)
 }
 
-/// Object for comparison: YAML texts of a ConfigMap are parsed, and a CustomResourceDefinition has no annotation that makes
-/// `helm uninstall` keep it.
+/// Object for comparison: a ConfigMap's YAML is parsed, and a CustomResourceDefinition loses the annotation that makes `helm
+/// uninstall` keep it.
 fn compared(object: &Value) -> Value {
     let mut object = object.clone();
     if object["kind"] == "ConfigMap" {

@@ -47,7 +47,7 @@ fn expressions_of_the_dashboard_are_valid() {
     let dashboard = read("dashboard.json");
     let panels = dashboard["panels"].as_array().expect("panels").iter();
     let targets = panels.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
-    // Grafana's variable is a duration.
+    // Grafana replaces this variable itself.
     let expressions: Vec<String> = targets
         .map(|target| target["expr"].as_str().expect("an expression").replace("$__rate_interval", "5m"))
         .collect();

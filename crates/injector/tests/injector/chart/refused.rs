@@ -1,4 +1,4 @@
-//! Wrong values are refused, all at once, with their key, the problem and the expected value.
+//! All wrong values are refused at once, with key, problem and expected value.
 
 use super::rendered::{NAMESPACE, helm, injector};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Pod Security Standards of the chart's pods: pods without privileges on the node comply with all of them, other pods with
-//! the exceptions in the table of docker/README.md.
+//! Pod Security Standards of the chart's pods: pods without privileges on the node comply with all, other pods except as listed
+//! in docker/README.md.
 //!
 //! The controls are from Kubernetes 1.34's "Pod Security Standards", for Linux.
 

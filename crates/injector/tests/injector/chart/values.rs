@@ -34,7 +34,7 @@ fn every_key_of_the_schema_has_a_default() {
     let (mut known, mut given) = (BTreeSet::new(), BTreeSet::new());
     keys("", &schema, &mut known);
     defaults("", &schema, &values, &mut given);
-    // Key of charts that contain this one.
+    // Parent charts set this key.
     known.remove(".global");
     assert!(known.len() > 30, "{known:?}");
     assert_eq!(known, given);

@@ -56,7 +56,7 @@ fn the_state_of_the_operator_is_printed() {
 fn a_missing_operator_is_reported() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let ended = inspect(&free.to_string(), &["status"]).with(1);
-    let expected = format!("--address {free}: no operator answers there");
+    let expected = format!("--address {free}: no operator answers");
     assert!(ended.stdout.is_empty() && ended.stderr.contains(&expected), "{ended:?}");
     let ended = inspect(&free.to_string(), &[]).with(2);
     assert!(ended.stderr.contains("environment inspect: needs a command: "), "{ended:?}");

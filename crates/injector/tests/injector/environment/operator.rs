@@ -40,7 +40,7 @@ fn routes_follow_services_and_workloads() {
     until("there is a filter", || cluster.find("envoyfilters", "shop", "demo").is_some());
 
     cluster.remove("virtualenvironments", "shop", "demo");
-    until("ours is gone", || {
+    until("objects are gone", || {
         cluster.all("virtualservices").len() == 1
             && cluster.all("destinationrules").is_empty()
             && cluster.all("envoyfilters").is_empty()
@@ -59,9 +59,9 @@ fn a_restart_writes_nothing() {
     until_told(&cluster, "demo", "Routed");
     drop(first);
     let before = writes(&cluster);
-    // The first one's Lease must expire before.
+    // The first operator's Lease must expire first.
     let second = Operator::start(&cluster, &SHOP);
-    until("it has reconciled", || second.leads() && second.number("sidecar_environment_rounds_total") >= 1);
+    until("second reconciled", || second.leads() && second.number("sidecar_environment_rounds_total") >= 1);
     assert_eq!(writes(&cluster), before, "{}", second.log());
     assert_eq!(routed(&cluster).map(|(_, routes)| routes), Some(2));
 }
@@ -113,11 +113,11 @@ fn operators_of_two_namespaces_do_not_wait_for_each_other() {
     shop(&cluster);
     cluster.namespace("mall", &json!({}));
     let operators = ["shop", "mall"].map(|namespace| Operator::start(&cluster, &["--namespace", namespace]));
-    until("both lead", || operators.iter().all(Operator::leads));
+    until("operators lead", || operators.iter().all(Operator::leads));
     let holds = |namespace: &str| cluster.find("leases", namespace, "sidecar-injector-environment").is_some();
     assert!(holds("shop") && holds("mall") && !holds("default"));
-    // A given Lease namespace overrides it.
+    // `--lease-namespace` overrides `--namespace`.
     let third = Operator::start(&cluster, &["--namespace", "shop", "--lease-namespace", "default"]);
-    until("it leads too", || third.leads());
+    until("third leads too", || third.leads());
     assert!(holds("default"));
 }

@@ -19,7 +19,7 @@ fn owners(cluster: &Cluster, plural: &str) -> Option<Vec<String>> {
 }
 
 fn until_owned(cluster: &Cluster, expected: &[&str]) {
-    until("it is owned", || {
+    until("cart is owned", || {
         OURS.iter().all(|plural| owners(cluster, plural).is_some_and(|found| found == expected))
     });
 }
@@ -33,7 +33,7 @@ fn routes_stay_when_another_environment_takes_over() {
     for cascade in ["background", "foreground"] {
         let cluster = cluster();
         shop(&cluster);
-        // The server gives all objects one age, so their names decide.
+        // All objects have the same age, so their names decide.
         environment(&cluster, "later", &json!({ "envLabel": { "defaultSubset": "base" } }));
         let operator = Operator::start(&cluster, &SLOW);
         until_owned(&cluster, &["demo*", "later"]);
@@ -42,9 +42,9 @@ fn routes_stay_when_another_environment_takes_over() {
             cluster.kubectl(&["delete", "virtualenvironments", "demo", "-n", "shop", "--wait=false", &how]);
         assert!(done, "{reported}");
         until_owned(&cluster, &["later*"]);
-        until("it is deleted", || cluster.find("virtualenvironments", "shop", "demo").is_none());
+        until("demo is deleted", || cluster.find("virtualenvironments", "shop", "demo").is_none());
         assert!(!was_gone(&cluster), "{cascade}: {}", operator.log());
-        // A third becomes an owner immediately, before any change to the first.
+        // A third environment becomes an owner at once, despite the debounce.
         environment(&cluster, "third", &json!({}));
         until_owned(&cluster, &["later*", "third"]);
         assert!(operator.terminate());
@@ -67,7 +67,7 @@ fn orphans_stay_and_are_taken_over() {
     until_owned(&cluster, &[]);
     cluster.remove("services", "shop", "pay");
     let (before, rounds) = (writes(&cluster), operator.number("sidecar_environment_rounds_total"));
-    until("it has reconciled", || operator.number("sidecar_environment_rounds_total") > rounds);
+    until("operator has reconciled", || operator.number("sidecar_environment_rounds_total") > rounds);
     assert_eq!(writes(&cluster), before, "orphaned objects are kept");
     environment(&cluster, "next", &json!({ "envLabel": { "defaultSubset": "base" } }));
     until_owned(&cluster, &["next*"]);

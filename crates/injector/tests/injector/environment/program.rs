@@ -46,7 +46,7 @@ pub(super) fn environment(cluster: &Cluster, name: &str, spec: &Value) -> Value 
         "metadata": { "name": name, "namespace": "shop" }, "spec": spec }))
 }
 
-/// Subsets of the shop's Service, and the number of its routes; `None` without both.
+/// Subsets of the shop's Service, and the number of its routes, if both exist.
 pub(super) fn routed(cluster: &Cluster) -> Option<(Vec<String>, usize)> {
     let rule = cluster.find("destinationrules", "shop", "cart")?;
     let route = cluster.find("virtualservices", "shop", "cart")?;

@@ -38,7 +38,7 @@ fn the_printed_roles_are_sufficient_and_minimal() {
     environment(&cluster, "demo", &json!({ "envHeader": { "autoInject": true } }));
     until("there is a filter", || cluster.find("envoyfilters", "shop", "demo").is_some());
     environment(&cluster, "demo", &json!({ "envHeader": { "autoInject": true, "name": "X-Env" } }));
-    until("it is another one", || {
+    until("the filter has changed", || {
         cluster.find("envoyfilters", "shop", "demo").expect("it")["metadata"]["labels"]["envHeader"]
             == "X-Env"
     });
@@ -51,11 +51,11 @@ fn the_printed_roles_are_sufficient_and_minimal() {
         cluster.all("envoyfilters").is_empty() && cluster.all("destinationrules").is_empty()
     });
     cluster.remove("virtualenvironments", "shop", "demo");
-    until("ours is gone", || {
+    until("objects are gone", || {
         cluster.all("envoyfilters").is_empty() && cluster.all("virtualservices").is_empty()
     });
-    until("it renews", || cluster.count("update", "leases") > 0);
-    for message in ["the watch failed", "not written"] {
+    until("Lease renewal", || cluster.count("update", "leases") > 0);
+    for message in ["the watch failed", "cannot write"] {
         assert_eq!(operator.line(message), None);
     }
     assert!(operator.terminate());

@@ -13,7 +13,7 @@ const SHOP: [&str; 2] = ["--namespace", "shop"];
 /// Waits for `count` lists of a resource, which must take at least this time.
 fn until_listed(cluster: &Cluster, plural: &str, count: usize, least: Duration) {
     let begun = Instant::now();
-    until("it is listed again", || cluster.count("list", plural) >= count);
+    until("resource is listed again", || cluster.count("list", plural) >= count);
     let took = begun.elapsed();
     assert!(took >= least, "{count} lists in {took:?}");
 }
@@ -21,7 +21,7 @@ fn until_listed(cluster: &Cluster, plural: &str, count: usize, least: Duration) 
 #[test]
 #[ignore = "back-offs of many seconds"]
 fn versions_that_are_always_too_old_cause_no_storm_of_lists() {
-    // As the answer, and within a running watch.
+    // As the status, or within a running watch.
     for fault in [Fault::Refuse(410), Fault::Gone] {
         let cluster = cluster();
         shop(&cluster);
@@ -55,7 +55,7 @@ fn missing_definitions_are_awaited() {
     let operator = Operator::start(&cluster, &SHOP);
     let line = operator.until_line("the watch failed");
     assert_eq!(line["kind"], "missing", "{line}");
-    until("all others are known", || !status(&operator)["Labels"].as_object().is_none_or(Map::is_empty));
+    until("other resources are known", || !status(&operator)["Labels"].as_object().is_none_or(Map::is_empty));
     istio.into_iter().for_each(put);
     until_subsets(&cluster, &["base", "base-red"]);
     assert_eq!(cluster.count("list", "services"), 1, "known objects are not listed again");
@@ -66,7 +66,7 @@ fn status(operator: &Operator) -> Value {
     serde_json::from_str(&get(operator.status_address(), "/status").1).expect("JSON")
 }
 
-/// Regression test: delays restarted with each list, which gave 1.5 lists per second, with a log line for each.
+/// Regression test: each list reset the delay, causing 1.5 lists and log lines per second.
 #[test]
 #[ignore = "back-offs of many seconds"]
 fn lists_that_are_always_refused_become_rarer() {
@@ -74,9 +74,9 @@ fn lists_that_are_always_refused_become_rarer() {
     shop(&cluster);
     cluster.storm("list", "envoyfilters", Fault::Refuse(404));
     let operator = Operator::start(&cluster, &SHOP);
-    // 0.8, 1.6 and 3.2 seconds between them.
+    // 0.8, 1.6 and 3.2 seconds between lists.
     until_listed(&cluster, "envoyfilters", 4, Duration::from_secs(5));
-    assert_eq!(cluster.count("list", "services"), 1, "the others are listed once");
+    assert_eq!(cluster.count("list", "services"), 1, "other resources are listed once");
     assert_eq!(operator.lines("the watch failed").len(), 1, "{}", operator.log());
     let line = operator.line("the watch failed").expect("it");
     assert_eq!(line["error"], "refused by a test (404)", "{line}");

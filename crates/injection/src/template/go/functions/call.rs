@@ -1,4 +1,4 @@
-//! Function calls of a template: the number of values, their stand-ins, and a limit on a rendering's work.
+//! Function calls of a template: the number of values, their stand-ins, and the budget of a rendering.
 
 use crate::admission::Cancellation;
 use crate::template::go::{data, standin};
@@ -10,10 +10,10 @@ pub(super) type FunctionResult = Result<Value, String>;
 /// Functions by their names; errors show the first one.
 pub(super) type FunctionTable = &'static [(&'static [&'static str], Func)];
 
-/// Maximum number of values of a function without a limit.
+/// Maximum argument count of functions without a limit.
 pub(super) const ANY: usize = usize::MAX;
 
-/// Maximum input to functions in one rendering, in string bytes and list items: at most a second's work.
+/// Maximum input to functions in one rendering, in string bytes and list items, processed within a second.
 const WORK: usize = 64 << 20;
 
 /// Longest result of a function, in bytes.
@@ -34,7 +34,7 @@ thread_local! {
     pub(super) static RENDERING: RefCell<Rendering> = RefCell::default();
 }
 
-/// Begins a rendering with these variables of the control plane and a new work limit.
+/// Begins a rendering with these variables of the control plane and a full budget.
 pub(in crate::template::go) fn begin(variables: BTreeMap<String, String>, cancellation: Cancellation) {
     RENDERING.set(Rendering { left: WORK, variables, cancellation, ..Rendering::default() });
 }
@@ -125,7 +125,7 @@ fn charge(name: &str, args: &[Value]) -> Result<(), FuncError> {
     spend(work).map_err(FuncError::Generic)
 }
 
-/// Uses up allowed work; functions add any work beyond the size of their values.
+/// Reduces the budget; functions spend more for work beyond their values' size.
 pub(super) fn spend(work: usize) -> Result<(), String> {
     RENDERING.with_borrow_mut(|rendering| {
         let left = rendering.left.checked_sub(work);

@@ -26,8 +26,8 @@ functions! {
     "sha256sum" reads 1..=1, digest::<Sha256>;
 }
 
-/// True for characters that JSON escapes, that YAML reads as a line break or does not allow, and with `html` for the markup
-/// characters that Go's writer escapes.
+/// True for characters that JSON escapes, that YAML reads as a line break or does not allow, and, with `html`, markup characters
+/// that Go's writer escapes.
 fn needs_code(c: char, html: bool) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')

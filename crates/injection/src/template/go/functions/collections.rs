@@ -1,5 +1,5 @@
 //! Functions on lists and maps. None changes a map in place: `set`, `unset` and merges return a new map. The module `text`
-//! rewrites a template's calls of them as assignments, so that variables change as with sprig.
+//! rewrites calls to these functions as assignments, so that variables change as with sprig.
 
 use super::values::{go, union};
 use super::{ANY, Fields, FunctionResult, field, fields, functions, is_empty, list, list_of, spend, text};
@@ -65,7 +65,7 @@ functions! {
 fn unique(items: &[Value]) -> FunctionResult {
     let mut kept: Vec<Value> = Vec::new();
     for item in items {
-        // Compares each item with its predecessors, at about 8 bytes of work each.
+        // Compares each item with its predecessors; each comparison costs about 8 bytes.
         spend(kept.len() * 8)?;
         if !kept.contains(item) {
             kept.push(item.clone());

@@ -65,7 +65,7 @@ fn amount(list: &HashMap<String, Value>, key: &str) -> Option<Value> {
     is_list.then(|| canonical_quantity(&written).into_owned().into())
 }
 
-/// `Seconds` and `Nanos` are fields of protobuf's durations; Go's methods follow `AsDuration`, or its string.
+/// `Seconds` and `Nanos` are fields of protobuf's durations; Go's methods are called on `AsDuration`.
 fn of_duration(text: &str, name: &str) -> Option<Value> {
     const SECOND: i64 = 1_000_000_000;
     let nanos = nanoseconds(text)?;

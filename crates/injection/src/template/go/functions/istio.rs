@@ -115,7 +115,7 @@ fn with_port(port: &str, ports: &str) -> String {
     all.join(",")
 }
 
-/// The containers' ports that can be reached by a stream.
+/// The containers' ports, except UDP and SCTP ports.
 fn of_containers(containers: &Value, counts: fn(&str) -> bool) -> FunctionResult {
     let mut all = Vec::new();
     for container in list(containers)? {

@@ -29,7 +29,7 @@ pub fn names() -> BTreeSet<&'static str> {
 /// The error of a call to an unsupported function; `None` for a supported one.
 pub(super) fn lacking(name: &str) -> Option<String> {
     static KNOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(names);
-    let why = || format!("function {name} is unknown or omitted; see docs/templates.md");
+    let why = || format!("function {name} is unknown or unsupported; see docs/templates.md");
     (!KNOWN.contains(name)).then(why)
 }
 

@@ -53,12 +53,12 @@ functions! {
     };
 }
 
-/// The regular expression from the arguments, followed by its text.
+/// Compiles the first argument, a regular expression for the second.
 fn compiled(args: &[Value]) -> Result<Regex, String> {
     // Enough for templates, and low enough that no text takes long.
     const MAX_SIZE: usize = 128 << 10;
     let (pattern, text) = (text(&args[0]), text(&args[1]));
-    // Each character of the text may be compared with each of the expression.
+    // Each text character may be compared with each expression character.
     spend(text.len().saturating_mul(pattern.len().div_ceil(16)))?;
     let compiled = RegexBuilder::new(&pattern).size_limit(MAX_SIZE).build();
     compiled.map_err(|error| {
@@ -102,7 +102,7 @@ fn repeat(args: &[Value]) -> FunctionResult {
     Ok(what.repeat(count).into())
 }
 
-/// Indents a string's lines; the first only for `nindent`, since `indent` is Istio's.
+/// Indents a string's lines; the first only for `nindent`: Istio's `indent` skips it.
 pub(super) fn indented(args: &[Value], first: bool) -> Result<String, String> {
     let (spaces, text) = (whole(&args[0]), text(&args[1]));
     let count = usize::try_from(spaces).ok().filter(|spaces| *spaces <= 256);
@@ -137,7 +137,7 @@ fn replaced(old: &str, new: &str, text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// The first `count` characters, or for a negative count the last.
+/// The first `count` characters, or the last for negative counts.
 fn truncated(text: &str, count: i64) -> String {
     let most = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let skipped = if count < 0 { text.chars().count().saturating_sub(most) } else { 0 };

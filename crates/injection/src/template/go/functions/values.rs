@@ -1,5 +1,5 @@
-//! Values as functions use them; functions that select, inspect and compare values, including Go's own that read strings; integer
-//! arithmetic with errors for overflows.
+//! Value conversions for functions; functions that select, inspect and compare values, including Go's own that read strings;
+//! integer arithmetic with errors for overflows.
 
 use super::{ANY, FunctionResult, RENDERING, functions};
 use crate::template::go::standin;
@@ -85,7 +85,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// An integer by sprig's conversion of any value; 0 for other values.
+/// Converts a value to an integer like sprig; 0 if not convertible.
 pub(super) fn whole(value: &Value) -> i64 {
     match value {
         Value::Number(number) => number.as_i64().unwrap_or_else(|| truncated(number.as_f64().unwrap_or(0.0))),
@@ -95,7 +95,7 @@ pub(super) fn whole(value: &Value) -> i64 {
     }
 }
 
-/// Without fraction; saturates if out of range.
+/// Drops fractions; saturates if out of range.
 #[expect(clippy::cast_possible_truncation, reason = "the saturating cast is intended")]
 fn truncated(number: f64) -> i64 {
     number.trunc() as i64
@@ -169,7 +169,7 @@ fn printf(args: &[Value]) -> FunctionResult {
     go(funcs::printf, &meant).map(|made| standin::covered(&made))
 }
 
-/// True if the first equals one of the others. Nil equals only nil, and can be compared with anything.
+/// True if the first argument equals a later one. Nil equals only nil, and can be compared with anything.
 fn equal(args: &[Value]) -> Result<bool, String> {
     for other in &args[1..] {
         let is = match (is_nothing(&args[0]), is_nothing(other)) {
@@ -187,7 +187,7 @@ pub(super) fn go(function: Func, args: &[Value]) -> FunctionResult {
     function(args).map_err(|error| format!("fails: {error}"))
 }
 
-/// A missing key of a map of strings yields an empty string, as in Go. A map with only strings counts as one.
+/// A missing key of a map of strings yields an empty string, as in Go. A map with only strings counts as such.
 fn index(args: &[Value]) -> FunctionResult {
     let mut found = &args[0];
     for (at, key) in args.iter().enumerate().skip(1) {
@@ -204,7 +204,7 @@ fn index(args: &[Value]) -> FunctionResult {
                 at.and_then(|at| items.get(at))
                     .ok_or_else(|| format!("finds no item {key} in {} items", items.len()))?
             }
-            // The engine handles the rest: bytes of strings, and errors.
+            // The engine handles other cases: bytes of strings, and errors.
             (other, _) => return go(funcs::index, &[std::slice::from_ref(other), &args[at..]].concat()),
         };
     }
