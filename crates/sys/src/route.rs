@@ -190,11 +190,12 @@ fn wait_for(address: Ipv6Addr) {
     if link::is_down(LOOPBACK) {
         return;
     }
-    for _ in 0..TRIES {
+    for tries in 0..TRIES {
         if route_lookup::to(address.into()).is_ok_and(|route| route.is_local) {
             return;
         }
-        thread::sleep(RETRY_INTERVAL);
+        // The queue needs the lock of all namespaces' links, which removals of namespaces hold for seconds: 25 at most in all.
+        thread::sleep(RETRY_INTERVAL * (1 + tries / 100));
     }
     tracing::debug!(target: "route", "{address} is not local yet");
 }

@@ -21,7 +21,7 @@ fn the_delegate_of_multus_gets_the_entry_where_it_works_there() {
         (multus("multus", r#""clusterNetwork":"pods""#), kubeconfig, &[delegate], ""),
         (multus("multus", &copied), r#"{"capture":{}}"#, &[own, delegate], "restart Multus"),
         (multus("multus", &copied_with_entry), kubeconfig, &[delegate], ""),
-        (multus("multus-shim", by_path), "{}", &[own], "with kubeconfig in the entry"),
+        (multus("multus-shim", by_path), "{}", &[own], "set kubeconfig in the entry"),
         (multus("multus", r#""clusterNetwork":"other""#), kubeconfig, &[own], "its delegate \"other\""),
         (multus("multus", r#""delegates":[]"#), kubeconfig, &[own], "its delegate \"\""),
     ] {

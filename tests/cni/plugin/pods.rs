@@ -103,7 +103,7 @@ fn skipped_pods_have_a_reason_in_the_log() {
     let captured = json!({"capture": {"istio-inbound-ports": "*"}});
     let both = r#"{"initContainers":["istio-init"],"containers":["istio-proxy"]}"#;
     let capability = json!({"io.kubernetes.cri.pod-annotations": true});
-    skipped(&node, &node.configuration(&nothing), r#"-annotations": true}); the entry of the network"#);
+    skipped(&node, &node.configuration(&nothing), r#"-annotations": true}); the entry in the network"#);
     skipped(&node, &node.configuration(&json!({"capabilities": capability})), "set kubeconfig or");
     skipped(&node, &annotated(&node, &[], &nothing), "not injected");
     skipped(&node, &annotated(&node, &[("sidecar.istio.io/status", both)], &nothing), "istio-init");
