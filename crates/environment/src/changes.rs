@@ -74,7 +74,7 @@ pub fn changes(ranked: &[&VirtualEnvironment], plan: &Plan, existing: &[&Existin
                     let namespace = &environment.namespace;
                     changes.foreign.push(format!(
                         "Service {namespace}/{name}: another {whose} is kept, so the Service \
-                         gets no routes; delete it to get routes"
+                         gets no routes; delete that {whose} to get routes"
                     ));
                     continue;
                 }

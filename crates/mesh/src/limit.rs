@@ -52,7 +52,7 @@ macro_rules! excluded {
         $crate::limit::Caution::unused(
             $exclusions,
             |facts| facts.has($list),
-            concat!("it excludes ports, but only {--", $flag, "}'s ports are captured"),
+            concat!("it excludes ports, but only the ports of {--", $flag, "} are captured"),
             "drop the option",
         )
     };

@@ -1,4 +1,4 @@
-//! Results of each verb without failures.
+//! Results of verbs when no step fails.
 
 use super::{LEGACY, NFT, all, dns, holding, holds, options, redirect, run, same, shared, transparent};
 use crate::support::memory::Memory;

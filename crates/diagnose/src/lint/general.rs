@@ -261,7 +261,7 @@ fn one_by_one(lists: &[ListItem], policy: &dyn CapturePolicy) -> Vec<Redundant> 
     lists.iter().filter(is_given).filter(is_captured).filter(of_several).map(redundant).collect()
 }
 
-/// One note per limit of the mesh's own rules that affects packets, with the values of all rules with that limit.
+/// One note per limit of the mesh's own rules that affects packets, with the option values of those rules.
 pub(super) fn limits(comparison: &mut LintComparison<'_>) -> Vec<Finding> {
     let met = comparison.limits_reached();
     let note = |(limit, about): (&Limit, Vec<String>)| {

@@ -110,7 +110,7 @@ fn settings_without_effect_are_reported_for_every_mesh() {
             Linkerd,
             &[("ports-to-redirect", "80"), ("inbound-ports-to-ignore", "9000")],
             &[
-                "SI007 --inbound-ports-to-ignore: has no effect: it excludes ports, but only --ports-to-redirect's ports are captured -> drop the option",
+                "SI007 --inbound-ports-to-ignore: has no effect: it excludes ports, but only the ports of --ports-to-redirect are captured -> drop the option",
             ],
         ),
         (
@@ -162,7 +162,7 @@ fn settings_without_effect_are_reported_for_every_mesh() {
             Kuma,
             &[("include-inbound-ports", "80"), ("exclude-inbound-ports", "443")],
             &[
-                "SI007 --exclude-inbound-ports: has no effect: it excludes ports, but only --include-inbound-ports's ports are captured -> drop the option",
+                "SI007 --exclude-inbound-ports: has no effect: it excludes ports, but only the ports of --include-inbound-ports are captured -> drop the option",
             ],
         ),
         (

@@ -10,7 +10,7 @@ use tokio::time;
 /// Bytes of an overlong body that are read and discarded, so that its sender reads the answer.
 const MAX_DISCARDED: usize = 8 * MAX_BYTES;
 
-/// Answer if another request needs the memory or the connection, and this one has been incomplete longest.
+/// The 503 for the request incomplete the longest, when another needs its memory or connection.
 fn evicted_answer() -> Answer {
     Answer::text(503, "too many requests are being read; try again")
 }

@@ -69,7 +69,7 @@ pub fn probe_addresses(reader: &mut SettingReader<'_>) -> (Option<Ipv4Addr>, Opt
     for (setting, family) in [(Ambient::ProbeAddressV4, Family::V4), (Ambient::ProbeAddressV6, Family::V6)] {
         let named = reader.list(setting, |reader, source, item| {
             let address = probe_address(reader, source, item)?;
-            let complaint = format!("is of the wrong family; expected an address of {family}");
+            let complaint = format!("is of the wrong family; expected an {family} address");
             let fitting = Some(address).filter(|one| Family::of(*one) == family);
             reader.taken(source, item, fitting.ok_or(complaint))
         });

@@ -11,10 +11,10 @@ settings! {
     Capture {
         IncomingProxyPort: "incoming-proxy-port" 'p' [] @ ["config.linkerd.io/inbound-port"]
             example "4143" features [Listeners], Value("PORT"),
-            "Proxy port for inbound TCP [default: 4143; required by linkerd-init]";
+            "Proxy port for inbound TCP [default: 4143; linkerd-init requires it]";
         OutgoingProxyPort: "outgoing-proxy-port" 'o' [] @ ["config.linkerd.io/outbound-port"]
             example "4140" features [Listeners], Value("PORT"),
-            "Proxy port for outbound TCP [default: 4140; required by linkerd-init]";
+            "Proxy port for outbound TCP [default: 4140; linkerd-init requires it]";
         ProxyUid: "proxy-uid" 'u' [] @ ["config.linkerd.io/proxy-uid"] example "2102" features [Identity], Value("UID"),
             "User whose traffic is the proxy's own, or -1 for none [default: 2102; none in linkerd-init]";
         ProxyGid: "proxy-gid" 'g' [] @ ["config.linkerd.io/proxy-gid"] example "2102" features [Identity], Value("GID"),

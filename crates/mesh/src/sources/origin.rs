@@ -61,7 +61,7 @@ impl PodOrigin {
         let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
         let of = |field| pod.at(&["metadata", field]).into_iter().flat_map(Tree::fields);
         let named = ["annotations", "labels"].into_iter().flat_map(of).filter(|(key, _)| {
-            // A name without a slash may be any word.
+            // A key without a slash is any word.
             key.contains('/') && name.split(|c| !is_part(c)).any(|word| word == key)
         });
         let longest = named.max_by_key(|(key, _)| key.len()).map(|(_, tree)| tree.as_ref());
