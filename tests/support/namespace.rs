@@ -110,23 +110,13 @@ impl Namespace {
         self.ip(&format!("{link}\naddr add {address} dev eth0\nlink set eth0 up"));
     }
 
-    /// Waits until each IPv6 address of a link that is up has its local route. The kernel adds it in a work queue, on a busy
-    /// machine after the program that added the address has ended; packets to it are lost until then.
+    /// Waits until each link with a carrier is running, and each IPv6 address there has its local route. The kernel does both in
+    /// work queues, on a busy machine after the program that set the link has ended; until then, routes change and packets are lost.
     pub(crate) fn wait_for_addresses(&self) {
-        wait::until_ok(|| match self.run(addresses_without_route) {
-            missing if missing.is_empty() => Ok(()),
-            missing => Err(format!("no local route for {}", missing.join(", "))),
+        wait::until_ok(|| match self.run(pending_links) {
+            pending if pending.is_empty() => Ok(()),
+            pending => Err(pending.join(", ")),
         });
-    }
-
-    /// Waits until both ends of the link are up; until then, the kernel has no route to the network of an IPv6 address on it.
-    fn wait_for_link(&self, nic: &str) {
-        let is_running = || {
-            let mut links = getifaddrs().unwrap_or_else(|error| panic!("listing links failed: {error}"));
-            links.any(|link| link.interface_name == nic && link.flags.contains(InterfaceFlags::IFF_RUNNING))
-        };
-        wait::until_ok(|| self.run(is_running).then_some(()).ok_or_else(|| format!("{nic} has no carrier")));
-        self.wait_for_addresses();
     }
 
     pub(crate) fn set(&self, parameter: &str, value: &str) {
@@ -136,12 +126,15 @@ impl Namespace {
     }
 }
 
-fn addresses_without_route() -> Vec<String> {
+fn pending_links() -> Vec<String> {
     let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
     let addresses = getifaddrs().unwrap_or_else(|error| panic!("listing addresses failed: {error}"));
-    let is_up = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
-    let without_route =
-        addresses.filter(|interface| interface.flags.contains(is_up)).filter_map(|interface| {
+    let has_carrier = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_LOWER_UP;
+    let pending =
+        addresses.filter(|interface| interface.flags.contains(has_carrier)).filter_map(|interface| {
+            if !interface.flags.contains(InterfaceFlags::IFF_RUNNING) {
+                return Some(format!("{} is not running", interface.interface_name));
+            }
             let address = interface.address?.as_sockaddr_in6()?.ip();
             let digits: String = address.octets().iter().map(|byte| format!("{byte:02x}")).collect();
             // Destination and prefix length come first, flags and device last; the route of a prefix may look alike.
@@ -150,9 +143,10 @@ fn addresses_without_route() -> Vec<String> {
                 let is_local = u32::from_str_radix(fields[8], 16).is_ok_and(|flags| flags & RTF_LOCAL != 0);
                 fields[..2] == [digits.as_str(), "80"] && fields[9] == interface.interface_name && is_local
             };
-            (!routes.lines().any(leads_there)).then(|| format!("{address} on {}", interface.interface_name))
+            (!routes.lines().any(leads_there))
+                .then(|| format!("{address} on {} has no local route", interface.interface_name))
         });
-    without_route.collect()
+    pending.collect()
 }
 
 /// Wraps another program's open namespace, kept open like namespaces made here.
@@ -176,8 +170,8 @@ pub(crate) fn join(near: End<'_>, far: End<'_>) {
     for (namespace, nic, [v4, v6]) in [near, far] {
         namespace.ip(&format!("addr add {v4} dev {nic}\naddr add {v6} dev {nic} nodad\nlink set {nic} up"));
     }
-    for (namespace, nic, _) in [near, far] {
-        namespace.wait_for_link(nic);
+    for (namespace, ..) in [near, far] {
+        namespace.wait_for_addresses();
     }
 }
 
