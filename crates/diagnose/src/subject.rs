@@ -43,21 +43,23 @@ impl Subject {
     ) -> Result<Vec<Self>, Problems> {
         let objects =
             pod::objects(name, text).map_err(|found| Problems([problems, &found.0[..]].concat()))?;
-        let subject = |object: &ManifestObject| {
-            let reading = pod::read(object, EXCLUDED_NAMESPACES);
-            let settings = GivenSettings::from(raw.clone()).over(reading.settings.clone());
-            let problems = problems.iter().cloned().chain(foreign(raw, settings.raw.mesh()));
-            let before = problems.chain(settings.problems()).collect();
-            Self {
-                title: Some(object.origin.title.clone()),
-                place: object.origin.place.clone(),
-                raw: settings.raw,
-                before,
-                reading: Some(reading),
-                machine,
-            }
-        };
-        Ok(objects.iter().map(subject).collect())
+        Ok(objects.iter().map(|object| Self::of_object(raw, problems, object, machine)).collect())
+    }
+
+    /// A pod with flags that override its settings.
+    pub fn of_object(raw: &Raw, problems: &[InputProblem], object: &ManifestObject, machine: HostOf) -> Self {
+        let reading = pod::read(object, EXCLUDED_NAMESPACES);
+        let settings = GivenSettings::from(raw.clone()).over(reading.settings.clone());
+        let problems = problems.iter().cloned().chain(foreign(raw, settings.raw.mesh()));
+        let before = problems.chain(settings.problems()).collect();
+        Self {
+            title: Some(object.origin.title.clone()),
+            place: object.origin.place.clone(),
+            raw: settings.raw,
+            before,
+            reading: Some(reading),
+            machine,
+        }
     }
 
     /// Basis, if it is a pod or flags; `None` if the question concerns the existing rules.

@@ -9,7 +9,7 @@ use diagnose::explain::{ApplicationUser, PacketQuery, PacketReport, PodContext, 
 use diagnose::explain::{VerdictKind, packet};
 use diagnose::{Basis, Prepared, Style, Subject, SubjectPacket, TextLine, painted, subject};
 use mesh::sources::{Given, Raw, RemoteHost, SettingReader, Source};
-use mesh::{InputProblem, Problems, Setting, visible_lines};
+use mesh::{InputProblem, Problems, Setting, pod::KubernetesObject, visible_lines};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -236,12 +236,10 @@ fn by_manifest(
     packet: &PacketArguments,
     destinations: &[String],
 ) -> Result<Vec<(usize, Option<ManifestAnswer>)>, Problems> {
-    let (text, raw) = (pod.object.to_string(), packet.settings(&destinations[0]));
-    let subjects = Subject::of_manifest(&raw, &[], "", &text, RemoteHost::host)?;
-    let [subject] = &subjects[..] else {
-        // A pod is a single subject.
+    let Some(object) = KubernetesObject::of(pod.object.clone()).iter().find_map(KubernetesObject::pod) else {
         return Err(Problems(vec![InputProblem::of("POD", "is not one pod")]));
     };
+    let subject = &Subject::of_object(&packet.settings(&destinations[0]), &[], &object, RemoteHost::host);
     let requested = SubjectPacket::all(subject, destinations);
     let answers = subject::each(&requested, by_manifest_of)?;
     let of_form = subject.warnings_of_form().iter().map(|warning| warning.text.as_str());

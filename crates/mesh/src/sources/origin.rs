@@ -5,7 +5,6 @@ use std::{fmt, ops::Range, sync::Arc};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectPlace {
-    /// Empty without a file, as for an object from an API server.
     pub file: Arc<str>,
     /// The whole file.
     pub text: Arc<str>,
@@ -51,8 +50,7 @@ impl PodOrigin {
 
     /// File and line of the annotation, label or field in a problem's name, else the object's first line.
     pub fn start(&self, name: &str) -> String {
-        let place = self.place.as_ref().filter(|place| !place.file.is_empty());
-        let Some(ObjectPlace { file, lines, .. }) = place else { return String::new() };
+        let Some(ObjectPlace { file, lines, .. }) = &self.place else { return String::new() };
         format!("{file}:{}: ", self.line(name).unwrap_or(lines.start))
     }
 
